@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -71,18 +72,33 @@ class Opened:
             route.abort()
 
 
-@pytest.fixture
-def opened(browser: Browser, file: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """A page, its width and its colour scheme as parametrised; drawn."""
-    name, width, scheme = getattr(request, "param", ("answer", DESK, "light"))
+@contextmanager
+def drawn(browser: Browser, file: Path, width: int, scheme: str) -> Iterator[Opened]:
+    """A page of a width and a colour scheme, drawn."""
     context = browser.new_context(viewport={"width": width, "height": 900})
     context.set_default_timeout(1000 * PATIENCE_S)
     opened = Opened(context.new_page())
     opened.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    opened.page.goto(file[name].as_uri())
+    opened.page.goto(file.as_uri())
     opened.page.wait_for_selector("body[data-drawn]")
     yield opened
     context.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, file: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """A page, its width and its colour scheme as parametrised."""
+    name, width, scheme = getattr(request, "param", ("answer", DESK, "light"))
+    with drawn(browser, file[name], width, scheme) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def looked_at(browser: Browser, file: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """The same for several tests, which leave it as it was."""
+    name, width, scheme = request.param
+    with drawn(browser, file[name], width, scheme) as page:
+        yield page
 
 
 def marks(page: Page, chart: str) -> int:
@@ -104,43 +120,51 @@ EVERYWHERE = [
     for width, scheme in ((PHONE, "light"), (DESK, "dark"))
 ]
 everywhere = pytest.mark.parametrize(
-    "opened", EVERYWHERE, indirect=True, ids=["-".join(str(part) for part in pair) for pair in EVERYWHERE]
+    "looked_at",
+    EVERYWHERE,
+    indirect=True,
+    ids=["-".join(str(part) for part in pair) for pair in EVERYWHERE],
+    scope="module",
 )
 
 
 @everywhere
-def test_it_draws_everything_quietly_and_asks_for_nothing(opened: Opened) -> None:
-    page = opened.page
+def test_it_draws_everything_quietly_and_asks_for_nothing(looked_at: Opened) -> None:
+    page = looked_at.page
     charts = page.eval_on_selector_all(".chart", "found => found.map(one => one.id)")
     assert charts
     assert {chart: marks(page, chart) for chart in charts if not marks(page, chart)} == {}
-    assert opened.complaints == []
-    assert opened.requests == []
+    assert looked_at.complaints == []
+    assert looked_at.requests == []
+
+
+@pytest.mark.parametrize(
+    "looked_at",
+    [case for case in EVERYWHERE if case[2] == "light" or case[0] in ("transfers", "messages")],
+    indirect=True,
+    ids=lambda case: "-".join(map(str, case)),
+    scope="module",
+)
+def test_it_bars_nobody(looked_at: Opened) -> None:
+    """Who uses a screen reader, a keyboard or large letters; colours are those of every page."""
+    assert barriers(looked_at.page) == {}
 
 
 @everywhere
-def test_it_never_scrolls_sideways(opened: Opened) -> None:
+def test_it_never_scrolls_sideways(looked_at: Opened) -> None:
     """Not even with all tables open: those scroll in places of their own."""
-    opened.page.eval_on_selector_all("details", "found => found.forEach(one => { one.open = true; })")
-    widths = opened.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    page = looked_at.page
+    closed = "found => found.filter(one => !one.open).map(one => { one.open = true; return one; })"
+    details = page.evaluate_handle(f"({closed})([...document.querySelectorAll('details')])")
+    widths = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert widths[0] <= widths[1]
-    outside = opened.page.evaluate(
+    outside = page.evaluate(
         """[...document.querySelectorAll(".chart svg, .drawing svg")]
             .filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1)
             .map((one) => one.parentElement.id)"""
     )
     assert outside == []
-
-
-@pytest.mark.parametrize(
-    "opened",
-    [case for case in EVERYWHERE if case[2] == "light" or case[0] in ("transfers", "messages")],
-    indirect=True,
-    ids=lambda case: "-".join(map(str, case)),
-)
-def test_it_bars_nobody(opened: Opened) -> None:
-    """Who uses a screen reader, a keyboard or large letters; colours are those of every page."""
-    assert barriers(opened.page) == {}
+    details.evaluate("closed => closed.forEach(one => { one.open = false; })")
 
 
 def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, optimised: RunData) -> None:
