@@ -19,7 +19,7 @@ from mptune.testbeds._hosts_programs import Programs
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Observation, ScriptedAction
+from mptune.trial import Observation, Requests, ScriptedAction
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
@@ -216,6 +216,10 @@ def test_a_path_without_mptcp_does_not_switch_it_off_for_all_others(facts):
         ),
         ({"scheduler": "minrtt"}, "the only one of the testbed hosts"),
         ({"duration_ns": SECOND}, r"interfaces\.C\.up: expected a rate, needed by .*C\.max_data"),
+        (
+            {"workload": Requests(request_bytes=1, response_bytes=1, duration_ns=SECOND)},
+            r"interfaces\.C\.up: expected a rate, needed by .*C\.max_data",
+        ),
         ({"transfer_bytes": 2 * 10**9}, r"interfaces\.C\.max_data: 2 GB do not suffice: 0 MB sent, .* 2\.3"),
     ],
 )

@@ -173,7 +173,7 @@ def _text(
     return f"{text}, no {'more' if metric.more_is_better else 'less'} than before; any gain is enough."
 
 
-def expected(outline: Outline) -> float:
+def promise(outline: Outline) -> float:
     """Promise of a run in the unit of its objective.
 
     Confirmed by fresh trials, otherwise of throughput predicted by its model.
@@ -280,7 +280,7 @@ def apply(
             made.append(applied)
             after = measured("after")
             verdict = judged(
-                before, after, expected(outline), THROUGHPUT if sending is None else sending.metric
+                before, after, promise(outline), THROUGHPUT if sending is None else sending.metric
             )
             if verdict.kept and confirm_within_s is None:
                 for place in places:

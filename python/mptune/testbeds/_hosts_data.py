@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Observation, Trial, Workload
+from mptune.trial import Observation, Trial, Workload
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -78,7 +78,7 @@ def check(trial: Trial, times: int = 1, sent: Sent = MappingProxyType({})) -> No
     """
     for site, interface, way in _limited(trial.topology):
         key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
-        if isinstance(trial.workload, Bulk) and f"{key}.{way}" in trial.topology.missing:
+        if trial.workload.size is None and f"{key}.{way}" in trial.topology.missing:
             expected = f"expected a rate, needed by {key}.max_data; `mptune probe` measures it"
             raise InputError(trial.topology.file, f"{key}.{way}", expected)
         limit, before = interface.max_data_bytes or 0, sent.get(_name(site, interface), 0)
