@@ -65,17 +65,13 @@ def changed() -> Iterator[str]:
 
 
 def plan(files: Sequence[str]) -> Iterator[Step]:
-    """Chains to run side by side, one for each language: each shares the caches of its tools."""
-    rust, python = list(_rust(files)), list(_python(files))
-    if any(command[0] == "make" for command in python) and rust:
-        yield Step("Rust, then Python", [*rust, *python])
-        return
-    if rust:
-        yield Step("Rust", rust)
-    if python:
-        yield Step("Python", python)
-    if not rust and not python:
-        yield Step("documentation", [_pytest(["tests/test_documentation.py"])])
+    """Chains to run side by side: what shares the caches of its tools is in one."""
+    rust, lints, tests = list(_rust(files)), list(_lints(files)), list(_tests(files))
+    steps = [Step("Rust", rust), Step("formats and types", lints), Step("tests", tests)]
+    if rust and any(command[0] == "make" for command in tests):
+        steps = [Step("Rust, then tests", [*rust, *tests]), Step("formats and types", lints)]
+    documentation = Step("documentation", [_pytest(["tests/test_documentation.py"])])
+    yield from [step for step in steps if step.commands] or [documentation]
 
 
 def _rust(files: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -88,13 +84,15 @@ def _rust(files: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ["cargo", "test", "--locked", "--quiet", "--lib", *tested]
 
 
-def _python(files: Sequence[str]) -> Iterator[Sequence[str | Path]]:
-    tests = list(reached_tests(files))
+def _lints(files: Sequence[str]) -> Iterator[Sequence[str | Path]]:
     if any(file.endswith((".py", ".pyi")) for file in files):
         yield [BIN / "ruff", "check", "--quiet"]
         yield [BIN / "ruff", "format", "--check", "--quiet"]
         yield [BIN / "mypy"]
-    if tests:
+
+
+def _tests(files: Sequence[str]) -> Iterator[Sequence[str | Path]]:
+    if tests := list(reached_tests(files)):
         if any(file.startswith("crates/") for file in files):
             yield ["make", "setup"]
         yield _pytest(tests)

@@ -6,12 +6,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
 from mptune.report import files
 from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
+from tests.plugins.browsing import launched
 from tests.report.making import sections
 
 #: Names of a site and of an ISP. Abbreviations are restricted, names are not.
@@ -193,3 +195,33 @@ def front(runs: Path) -> RunData:
 def calls(runs: Path) -> RunData:
     """A sweep with messages."""
     return read_run(runs / "calls", "calls")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def file(
+    optimised: RunData,
+    learned: RunData,
+    transfers: RunData,
+    paths: RunData,
+    messages: RunData,
+    front: RunData,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    """Pages of answers by either strategy, of a sweep, and of runs compared."""
+    place = tmp_path_factory.mktemp("pages")
+    pages = {
+        "answer": [optimised],
+        "learned": [learned],
+        "transfers": [transfers],
+        "paths": [paths],
+        "messages": [messages],
+        "front": [front],
+        "compared": [optimised, paths],
+    }
+    return {name: files.write_report(page, place / name, figures=False)[0] for name, page in pages.items()}

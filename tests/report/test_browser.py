@@ -1,88 +1,18 @@
-"""The page in a real browser, opened from the disk as its readers open it."""
+"""The page in a real browser, used as its readers use it; test_pages.py looks at every kind of page."""
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page
 
-from mptune.report.files import write_report
 from mptune.result.run_data import RunData
 from mptune.units import MIB, parse_size
-from tests.plugins.browsing import barriers, launched
-from tests.plugins.waiting import PATIENCE_S
 from tests.report.making import sections
+from tests.report.pages import DESK, PHONE, Opened, drawn
 
 pytestmark = pytest.mark.needs("browser")
-
-#: Widths of a phone and of a desk, pixels.
-PHONE, DESK = 390, 1400
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def file(
-    optimised: RunData,
-    learned: RunData,
-    transfers: RunData,
-    paths: RunData,
-    messages: RunData,
-    front: RunData,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Path]:
-    """Pages of answers by either strategy, of a sweep, and of runs compared."""
-    place = tmp_path_factory.mktemp("pages")
-    pages = {
-        "answer": [optimised],
-        "learned": [learned],
-        "transfers": [transfers],
-        "paths": [paths],
-        "messages": [messages],
-        "front": [front],
-        "compared": [optimised, paths],
-    }
-    return {name: write_report(page, place / name, figures=False)[0] for name, page in pages.items()}
-
-
-class Opened:
-    """A page, and what it complained of or asked for."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
-        page.route("**/*", self._route)
-
-    def _route(self, route: Route) -> None:
-        url = route.request.url
-        if url.startswith(("file:", "data:")):
-            route.continue_()
-        else:
-            self.requests.append(url)
-            route.abort()
-
-
-@contextmanager
-def drawn(browser: Browser, file: Path, width: int, scheme: str) -> Iterator[Opened]:
-    """A page of a width and a colour scheme, drawn."""
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    context.set_default_timeout(1000 * PATIENCE_S)
-    opened = Opened(context.new_page())
-    opened.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    opened.page.goto(file.as_uri())
-    opened.page.wait_for_selector("body[data-drawn]")
-    yield opened
-    context.close()
 
 
 @pytest.fixture
@@ -91,80 +21,6 @@ def opened(browser: Browser, file: dict[str, Path], request: pytest.FixtureReque
     name, width, scheme = getattr(request, "param", ("answer", DESK, "light"))
     with drawn(browser, file[name], width, scheme) as page:
         yield page
-
-
-@pytest.fixture(scope="module")
-def looked_at(browser: Browser, file: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """The same for several tests, which leave it as it was."""
-    name, width, scheme = request.param
-    with drawn(browser, file[name], width, scheme) as page:
-        yield page
-
-
-def marks(page: Page, chart: str) -> int:
-    """Visible marks of a chart that have an extent; axes do not count."""
-    width: int = page.evaluate(
-        """(id) => [...document.querySelectorAll(`#${id} g[class*="role-mark"] > *`)]
-            .filter((one) => Number(one.getAttribute("opacity") ?? 1) > 0)
-            .map((one) => one.getBoundingClientRect())
-            .filter((box) => box.width + box.height > 0).length""",
-        chart,
-    )
-    return width
-
-
-#: Each page on a phone in light and on a desk in dark colours, and how such a case is called.
-EVERYWHERE = [
-    (name, width, scheme)
-    for name in ("answer", "learned", "transfers", "paths", "messages", "front", "compared")
-    for width, scheme in ((PHONE, "light"), (DESK, "dark"))
-]
-everywhere = pytest.mark.parametrize(
-    "looked_at",
-    EVERYWHERE,
-    indirect=True,
-    ids=["-".join(str(part) for part in pair) for pair in EVERYWHERE],
-    scope="module",
-)
-
-
-@everywhere
-def test_it_draws_everything_quietly_and_asks_for_nothing(looked_at: Opened) -> None:
-    page = looked_at.page
-    charts = page.eval_on_selector_all(".chart", "found => found.map(one => one.id)")
-    assert charts
-    assert {chart: marks(page, chart) for chart in charts if not marks(page, chart)} == {}
-    assert looked_at.complaints == []
-    assert looked_at.requests == []
-
-
-@pytest.mark.parametrize(
-    "looked_at",
-    [case for case in EVERYWHERE if case[2] == "light" or case[0] in ("transfers", "messages")],
-    indirect=True,
-    ids=lambda case: "-".join(map(str, case)),
-    scope="module",
-)
-def test_it_bars_nobody(looked_at: Opened) -> None:
-    """Who uses a screen reader, a keyboard or large letters; colours are those of every page."""
-    assert barriers(looked_at.page) == {}
-
-
-@everywhere
-def test_it_never_scrolls_sideways(looked_at: Opened) -> None:
-    """Not even with all tables open: those scroll in places of their own."""
-    page = looked_at.page
-    closed = "found => found.filter(one => !one.open).map(one => { one.open = true; return one; })"
-    details = page.evaluate_handle(f"({closed})([...document.querySelectorAll('details')])")
-    widths = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert widths[0] <= widths[1]
-    outside = page.evaluate(
-        """[...document.querySelectorAll(".chart svg, .drawing svg")]
-            .filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1)
-            .map((one) => one.parentElement.id)"""
-    )
-    assert outside == []
-    details.evaluate("closed => closed.forEach(one => { one.open = false; })")
 
 
 def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, optimised: RunData) -> None:
