@@ -170,7 +170,7 @@ test: setup | $(RESULTS)  ## run the tests of the Rust core and of the Python pa
 	$(MAKE) test-others || status=1; \
 	echo "cargo test, beside it:"; \
 	if [ -n "$$(jobs -pr)" ]; then \
-	  kill -- "-$$rust"; wait $$rust || true; $(CARGO_TEST) >$(RESULTS)/cargo.txt 2>&1 </dev/null || status=1; \
+	  kill -- "-$$rust" 2>/dev/null || true; wait $$rust || true; $(CARGO_TEST) >$(RESULTS)/cargo.txt 2>&1 </dev/null || status=1; \
 	else wait $$rust || status=1; fi; \
 	trap - EXIT; cat $(RESULTS)/cargo.txt; \
 	$(MAKE) test-measuring || status=1; \
