@@ -186,12 +186,21 @@ def test_verify_measures_the_objective_and_refuses_what_programs_cannot_show(
     mix = {"kind": "mix", "parts": [{"workload": {"kind": "bulk", "duration_ns": 1}, "connections": 2}]}
     for key, value, complaint in (
         ("objective", "cost", "expected a run for something that programs show, found one for cost"),
+        (
+            "objective",
+            "later than tea",
+            "expected a run for something that programs show, found one for late",
+        ),
         ("workload", mix, "expected a run for one connection, found one for messages"),
     ):
-        run = altered(measured, tmp_path / key)
+        run = altered(measured, tmp_path / f"{value}"[:12])
         result = json.loads((run / "result.json").read_text()) | {key: value}
         (run / "result.json").write_text(json.dumps(result))
         assert refused(run).startswith(f"--verify: {complaint}")
+    damaged = altered(measured, tmp_path / "damaged")
+    result = json.loads((damaged / "result.json").read_text()) | {"workload": {"kind": "tea"}}
+    (damaged / "result.json").write_text(json.dumps(result))
+    assert "result.json: workload: Invalid value 'tea'" in refused(damaged)
 
 
 def test_a_damaged_answer_is_refused_in_one_line(measured: Path, tmp_path: Path) -> None:

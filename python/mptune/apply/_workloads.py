@@ -14,7 +14,7 @@ from mptune.apply._transfers import Course, Got
 from mptune.apply.plan import Outline
 from mptune.errors import InputError, TrialError
 from mptune.testbeds.ordinary import Ends, check, measure
-from mptune.trial import AUTO, PLAIN_TCP, Bulk, Timed, Trial, Workload
+from mptune.trial import PLAIN_TCP, Bulk, Timed, Trial, Workload
 from mptune.trial.metrics import COST, Metric
 from mptune.trial.objectives import has, metric_called
 from mptune.trial.records import PlannedTrial, record
@@ -44,7 +44,10 @@ def sent(outline: Outline, times: int, seconds: int | None, max_data_bytes: int 
     if by_objective is None:
         return None
     metric, found = metric_called(by_objective.objective), f"found one for {by_objective.sent}"
-    workload = msgspec.convert(by_objective.workload, Workload)
+    try:
+        workload = msgspec.convert(by_objective.workload, Workload)
+    except msgspec.ValidationError as error:
+        raise InputError(str(outline.answered.directory), "result.json: workload", f"{error}") from None
     if not isinstance(workload, Bulk | Timed):
         raise InputError("--verify", "", f"expected a run for one connection, {found}")
     if metric is None or metric is COST or not has(workload, metric):
@@ -113,7 +116,6 @@ def _trial(sending: Sent, outline: Outline, number: int) -> Trial:
         pm="default",
         cc=answer.occ,
         buffer_bytes=answer.obs_bytes,
-        buffer_mode=AUTO,
         seed=number,
         workload=sending.workload,
         protocol="tcp" if answer.protocol == PLAIN_TCP else "mptcp",

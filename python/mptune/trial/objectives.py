@@ -4,6 +4,7 @@ A workload's own are declared with it (`mptune.trial.workloads`).
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from mptune import units
@@ -51,7 +52,8 @@ def metric_named(text: str) -> Metric:
 def metric_called(name: str) -> Metric | None:
     """The metric of a name, such as "delay p99" or "later than 150 ms"; None if it is none's."""
     if name.startswith(LATER):
-        return late(units.parse_time(name.removeprefix(LATER).strip()))
+        with suppress(ValueError):
+            return late(units.parse_time(name.removeprefix(LATER).strip()))
     return next((metric for metric in _WORDS.values() if metric.name == name), None)
 
 
