@@ -145,13 +145,8 @@ fn token(text: &str) -> Result<[u8; TOKEN], Error> {
     bytes.try_into().map_err(|_| expected())
 }
 
-/// A socket as programs get one: MPTCP if they ask for it and there is any, otherwise TCP.
 fn opened(ip: IpAddr, mptcp: bool) -> Result<OwnedFd, Error> {
-    let socket = match socket::open(ip, mptcp) {
-        Err(error) if mptcp && socket::is_unsupported(&error) => socket::open(ip, false),
-        socket => socket,
-    };
-    socket.map_err(Error::Socket)
+    socket::either(mptcp, |mptcp| socket::open(ip, mptcp)).map_err(Error::Socket)
 }
 
 /// One end.

@@ -199,7 +199,7 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
     InputError : naming the option or the key.
     """
     topology = outline.answered.topology
-    sending = sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
+    sending = _sending(outline, how)
     if all(host.ssh is None for host in outline.hosts):
         emulated = outline.answered.testbed not in ("", "hosts")
         measured = (
@@ -218,6 +218,16 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
     _reached(outline)
 
 
+def _sending(outline: Outline, how: How) -> Sent | None:
+    """Traffic of programs of an answer by an objective, before and after."""
+    return sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
+
+
+def _metric(sending: Sent | None) -> Metric:
+    """The metric that decides."""
+    return THROUGHPUT if sending is None else sending.metric
+
+
 def after_s(sending: Sent | None, how: How) -> float:
     """Seconds that measuring takes at most once the settings are made."""
     each_s = how.seconds or SECONDS if sending is None else sending.workload.limit_ns / 1e9
@@ -227,7 +237,7 @@ def after_s(sending: Sent | None, how: How) -> float:
 def notice(outline: Outline, how: How) -> str:
     """The data to be sent, as a sentence."""
     sender, receiver = outline.answered.topology.sender.name, outline.answered.topology.receiver.name
-    sending = sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
+    sending = _sending(outline, how)
     if sending is not None:
         lasts = format_time(sending.workload.lasts_ns)
         return (
@@ -269,7 +279,7 @@ def apply(
     with applying.use([target.target for target in requests]) as places:
         _refuse_earlier(places)
         orders = applying.ready(requests, places, despite)
-        sending = sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
+        sending = _sending(outline, how)
         measured = _measuring(outline, places, how, sending, progress)
         before = measured("before")
         targets = [target.target for target in requests]
@@ -279,9 +289,7 @@ def apply(
             applied = dict(_make(orders, run, within_s, despite, force=force))
             made.append(applied)
             after = measured("after")
-            verdict = judged(
-                before, after, promise(outline), THROUGHPUT if sending is None else sending.metric
-            )
+            verdict = judged(before, after, promise(outline), _metric(sending))
             if verdict.kept and confirm_within_s is None:
                 for place in places:
                     applying.confirm_on(place)
@@ -377,7 +385,7 @@ def _measuring(
 ) -> Callable[[Phase], Side]:
     """How to measure a phase: a few transfers, one after the other."""
     course = _course(outline, places)
-    most = _most_bytes(outline, how)
+    most, metric = _most_bytes(outline, how), _metric(sending)
 
     def once(number: int) -> tuple[Got, float]:
         if sending is not None:
@@ -394,7 +402,7 @@ def _measuring(
         values = tuple(value for _, value in results)
         return Side(
             mbps=tuple(got.mbps for got, _ in results),
-            values=msgspec.UNSET if sending is None else values,
+            values=msgspec.UNSET if metric is THROUGHPUT else values,
             summary=summarise(values),
             last=results[-1][0],
         )

@@ -65,11 +65,12 @@ class Meter:
 
 
 def check(trial: Trial, times: int = 1, sent: Sent = MappingProxyType({})) -> None:
-    """Refuse a trial that may exceed the limit of an interface, so many times over.
+    """Refuse a trial that, run so many times, may exceed the limit of an interface.
 
     Parameters
     ----------
-    sent : before.
+    times : runs to come.
+    sent : what was sent before.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 
 
 def check(trial: Trial, times: int) -> None:
-    """Refuse what may exceed the limit of an interface, together.
+    """Refuse a workload that, run so many times, may exceed the limit of an interface.
 
     Raises
     ------
@@ -63,16 +63,12 @@ def check(trial: Trial, times: int) -> None:
     _hosts_data.check(trial, times)
 
 
-def measure(trial: Trial, ends: Ends, interrupted: Callable[[], bool] = lambda: False) -> Measured:
+def measure(trial: Trial, ends: Ends) -> Measured:
     """Run a workload once; a failure is the observation's.
 
     Parameters
     ----------
     trial : with the workload, of one connection; nothing else of it is set.
-
-    Raises
-    ------
-    KeyboardInterrupt : it was aborted.
     """
     from mptune.linux import kernel_trial
     from mptune.linux.assignment import Assignment
@@ -94,7 +90,7 @@ def measure(trial: Trial, ends: Ends, interrupted: Callable[[], bool] = lambda: 
         limit_s=trial.workload.limit_ns / 1e9,
         managed=False,
     )
-    outcome = kernel_trial.run(plan, _AsTheyAre(ends), interrupted)
+    outcome = kernel_trial.run(plan, _AsTheyAre(ends))
     result = outcome.result or {}
     # A program of a busy machine writes late: a part of what it gets.
     result["late_ns"] = None

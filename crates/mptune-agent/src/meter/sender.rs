@@ -121,16 +121,13 @@ fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
 fn opened(config: &SenderConfig) -> Result<OwnedFd, Error> {
     let job = &config.job;
     let open = |mptcp| socket::open_for(job, config.local.unwrap_or(config.remote), mptcp);
-    match open(job.mptcp) {
-        Err(error) if job.mptcp && socket::is_unsupported(&error) => {
-            if job.takes_tcp {
-                open(false).map_err(Error::Socket)
-            } else {
-                Err(Error::NoMptcp(error))
-            }
-        }
-        fd => fd.map_err(Error::Socket),
+    if job.takes_tcp {
+        return socket::either(job.mptcp, open).map_err(Error::Socket);
     }
+    open(job.mptcp).map_err(|error| {
+        let unsupported = job.mptcp && socket::is_unsupported(&error);
+        if unsupported { Error::NoMptcp(error) } else { Error::Socket(error) }
+    })
 }
 
 /// Payload still to be sent, generated a piece at a time; the token comes before the first.
