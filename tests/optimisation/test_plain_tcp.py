@@ -58,6 +58,15 @@ def tcp_trials(testbed: Any, purpose: str, result: Result) -> list[Any]:
     return [trial for trial in testbed.trials if trial.protocol == "tcp" and trial.seed in seeds]
 
 
+def test_by_the_papers_reading_plain_tcp_is_held_to_its_own_promise(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """It was not swept, so no sweep shows what its combination gives at best."""
+    fake_testbed.gives, fake_testbed.tcp_gives = {"A-X": 40.0, "B-X": -1.0, "C-X": -10.0}, {"A-X": 80.0}
+    result = run(network, fake_testbed, selection="literal", strategy="grid", tcp=True)
+    assert result.optimum.pm == PLAIN_TCP
+
+
 def test_no_path_manager_has_the_name_that_stands_for_plain_tcp() -> None:
     assert PLAIN_TCP not in names("path_managers")
 
