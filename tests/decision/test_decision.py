@@ -128,6 +128,19 @@ def test_where_a_combination_failed_it_is_no_answer() -> None:
     assert pcdc.optimum.buffer_mib > 10
 
 
+def test_a_buffer_with_which_every_run_stalled_is_avoided_as_one_where_some_did() -> None:
+    only = Combination("fullmesh", "cubic")
+    rates = {1.0: 40.0, 2.0: 99.0, 4.0: 99.5, 8.0: 100.0, 16.0: 100.0}
+    samples = [Sample(only, size, rate + run, run) for size, rate in rates.items() for run in range(3)]
+    options = DecisionOptions(model="monotone", resamples=0, selection="robust")
+    answers = []
+    for lost in (0, 2, 3):  # of the three runs with 4 MiB
+        usable = [one for one in samples if one.buffer_mib != 4.0 or one.run >= lost]
+        stalled = [(only, 4.0)] if lost else []
+        answers.append(decide(usable, options, stalled=stalled).optimum.buffer_mib)
+    assert answers[0] < 4.0 < answers[1] and answers[2] > 4.0
+
+
 def test_progress_is_reported_in_resamples(capsys: pytest.CaptureFixture[str]) -> None:
     decide(observations(), DecisionOptions(model="smooth", resamples=5), reporter=Reporter())
     assert "resampling: 5/5 resamples" in capsys.readouterr().err

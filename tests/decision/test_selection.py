@@ -101,6 +101,14 @@ def test_where_runs_stalled_or_were_slower_the_curve_is_not_believed() -> None:
     assert Candidates(only, ANY, ceilings=ceilings).best(0.07, "global").buffer_mib < 2.0
 
 
+def test_where_every_stretch_has_a_stall_the_curve_is_all_there_is() -> None:
+    only = curves(fullmesh_reno=Saturating(100.0, 10.0))
+    (combination,) = only
+    ceilings = {combination: dict.fromkeys((1.0, 2.0, 4.0, 8.0, 16.0, 30.0), 0.0)}
+    got = Candidates(only, ANY, ceilings=ceilings).best(0.07, "robust")
+    assert got.buffer_mib == pytest.approx(9.3) and got.throughput_mbps == pytest.approx(93.0)
+
+
 def test_on_the_grid_the_buffer_is_rounded_up() -> None:
     only = curves(fullmesh_cubic=Saturating(100.0, 8.0))
     got = select(only, BufferRange(grid=GRID, on_grid=True), sacrifice=0.07)

@@ -92,6 +92,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     front: tuple[FrontPoint, ...]
 
 
+def _grid(samples: Sequence[Sample], stalled: Collection[tuple[Combination, float]]) -> tuple[float, ...]:
+    """Buffers of usable observations, MiB, and those between them at which every run may have stalled."""
+    usable = {sample.buffer_mib for sample in samples}
+    least, most = min(usable, default=0.0), max(usable, default=0.0)
+    return tuple(sorted(usable | {buffer for _, buffer in stalled if least < buffer < most}))
+
+
 def decide(
     samples: Sequence[Sample],
     options: DecisionOptions,
@@ -112,7 +119,7 @@ def decide(
     ------
     MptuneError : the observations do not determine the model, or it predicts no throughput.
     """
-    grid = tuple(sorted({sample.buffer_mib for sample in samples}))
+    grid = _grid(samples, stalled)
     response = MODELS[options.model].fit(samples)
     limits = _measured(samples)
     ceilings, floors = _bounds(samples)

@@ -216,6 +216,9 @@ class Candidates:
                 return _smallest(optima)
         # No combination holds its target over the last reach: the target is the best that one can hold.
         held = {c: self._profile(c, how.reaches[-1]).most for c in self.maxima}
+        if max(held.values()) <= 0:
+            # Every combination stalls with some buffer of every such stretch: the curves are all there is.
+            return _smallest(self._reaching(how.targets(self.maxima, sacrifice), 1.0))
         return _smallest(self._reaching(how.targets(held, sacrifice), how.reaches[-1]))
 
     def _reaching(self, targets: Mapping[Combination, float], reach: float) -> list[Optimum]:
