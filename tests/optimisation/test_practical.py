@@ -39,6 +39,7 @@ class Knees(Testbed):
         self.alone_mbps = {"A-X": 60.0, "B-X": 20.0, "C-X": 1.0}
         self.ping_ns = 7_000_000
         self.fails: Any = lambda trial: None
+        self.kind = like.kind
 
     def run(self, trial: Trial) -> Observation:
         path = trial.initial_path or ""
@@ -49,7 +50,7 @@ class Knees(Testbed):
         else:
             self._like.knee_mib = {"cubic": float(self.knee_mib[path])}
             self._like.gives = {"A-X": 60.0, "B-X": 20.0}
-        self._like.fails = self.fails
+        self._like.fails, self._like.kind = self.fails, self.kind
         observation: Observation = self._like.run(trial)
         if not isinstance(trial.workload, Transfer):
             return observation
@@ -86,9 +87,17 @@ def test_the_formulas_have_the_rate_of_plain_tcp_and_the_rtt_of_pings(
 
 
 def test_failed_trials_are_left_out_and_counted(network: Topology, testbed: Knees) -> None:
-    testbed.fails = lambda t: "stalled" if t.pm == "fullmesh" and t.buffer_bytes == MIB else None
+    testbed.kind = "died"
+    testbed.fails = lambda t: "lost" if t.pm == "fullmesh" and t.buffer_bytes == MIB else None
     measured = measure_practical(network, TrialRunner(testbed), OPTIONS)
     assert measured.failed == 3 * 2 and MIB not in measured.practical[0].means
+    testbed.kind = "stalled"
+    testbed.fails = lambda t: "silence" if t.pm == "fullmesh" and t.buffer_bytes == 4 * MIB else None
+    measured = measure_practical(network, TrialRunner(testbed), OPTIONS)
+    size = measured.practical[0]
+    # With 2 MiB the plateau is reached, and with 4 it stalls: enough is what holds with larger ones.
+    assert (size.means[4 * MIB], size.first_bytes, size.buffer_bytes) == (0.0, 2 * MIB, 8 * MIB)
+    testbed.kind = "died"
     testbed.fails = lambda t: "no route" if t.initial_path == "B-X" else None
     with pytest.raises(MptuneError, match=r"every trial from B-X failed .*no route"):
         measure_practical(network, TrialRunner(testbed), OPTIONS)

@@ -243,10 +243,14 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
     """Practical size from one initial path."""
     means = {}
     for buffer_bytes in options.buffers:
-        found = THROUGHPUT.values([record for record in records if record.buffer_bytes == buffer_bytes])
-        if found:
-            means[buffer_bytes] = summarise(found).mean
-    if not means:
+        mine = [record for record in records if record.buffer_bytes == buffer_bytes]
+        if found := THROUGHPUT.values(mine):
+            # A run that stalls has that buffer, and gives nothing; whatever else failed tells nothing of it.
+            stalls = sum(record.failed is not None and record.failed.kind == "stalled" for record in mine)
+            means[buffer_bytes] = sum(found) / (len(found) + stalls)
+        elif any(record.failed is not None and record.failed.kind == "stalled" for record in mine):
+            means[buffer_bytes] = 0.0
+    if not any(means.values()):
         raise MptuneError(f"every trial from {path} failed (first reason: {records[0].failed})")
     buffer_bytes = enough(means)
     return Practical(
@@ -254,7 +258,7 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
         plateau_mbps=max(means.values()),
         buffer_bytes=buffer_bytes,
         first_bytes=enough(means, "global"),
-        is_largest=buffer_bytes == options.buffers[-1],
+        is_largest=buffer_bytes == max(means),
         means=means,
     )
 
