@@ -142,6 +142,19 @@ def test_fixed_buffers_stay_within_a_hosts_memory_for_tcp(strategy: str) -> None
     assert [one for one in result.warnings if one.startswith(f"{RULED_OUT} 512 KiB")]
 
 
+def test_the_papers_default_is_fixed_within_that_memory() -> None:
+    testbed = Scaled(fixed_bytes=MIB // 2)
+    result = answer(testbed, buffer_mode=SENDER)
+    assert {t.buffer_bytes for t in testbed.trials if t.buffer_mode == FIXED} == {MIB // 2}
+    assert result.confirmation is not None and result.confirmation.default.buffer_bytes == MIB // 2
+
+
+def test_impact_factors_are_measured_within_that_memory() -> None:
+    testbed = Scaled(fixed_bytes=MIB // 2)
+    answer(testbed, buffer_mode=FIXED, pms=("fullmesh", "pcdc"), sets="signs")
+    assert max(t.buffer_bytes for t in testbed.trials if t.buffer_mode == FIXED) <= MIB // 2
+
+
 def test_the_search_beyond_the_largest_buffer_ends_at_that_memory() -> None:
     sizes = {}
     for most in (MIB // 4, 128 * MIB):

@@ -63,7 +63,12 @@ def possible(definition: Definition, testbed: Testbed) -> tuple[Definition, str]
     sentence = (
         f"Left out, as they cannot be had there: {', '.join(missing)} (asking for one by name shows why)."
     )
-    return replace(definition, options=replace(options, pms=pms, ccs=ccs, buffers=buffers)), sentence
+    changed = replace(options, pms=pms, ccs=ccs, buffers=buffers)
+    if isinstance(changed, OptimiseOptions):
+        # Their buffer was the largest of all.
+        most = min(changed.impact.buffer_bytes, max(buffers))
+        changed = replace(changed, impact=replace(changed.impact, buffer_bytes=most))
+    return replace(definition, options=changed), sentence
 
 
 def _those(

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
 from mptune.optimisation.job import Job
 from mptune.trial import Record
@@ -32,9 +34,14 @@ class Impacts:
 
 
 def measure_impacts(job: Job, options: ImpactOptions) -> Impacts:
-    """Impact factors with these options, which a budget may have made shorter."""
+    """Impact factors with these options, which a budget may have made shorter.
+
+    Fixed buffers are no larger than hosts have memory for, as in the sweep.
+    """
     if "pcdc" not in job.options.pms:
         return Impacts()
+    if not job.may_have(options.buffer_bytes):
+        options = msgspec.structs.replace(options, buffer_bytes=job.options.buffers[-1])
     with job.phase("impact factors") as progress:
         factors, records = measure_impact(
             job.topology,

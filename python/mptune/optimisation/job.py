@@ -41,6 +41,7 @@ class Job:
     receive_bytes : limit of the receiver's buffer where only the sender's is searched; None where both have
         the same size.
     most_bytes : the largest fixed buffer that a host's memory for TCP has room for; None where buffers grow.
+    most_default_bytes : the same where only the default has fixed buffers.
     too_large : buffers of the question that are larger, which are left out.
     """
 
@@ -54,6 +55,7 @@ class Job:
     sent: Described | None = None
     receive_bytes: int | None = None
     most_bytes: int | None = None
+    most_default_bytes: int | None = None
     too_large: tuple[int, ...] = ()
 
     @classmethod
@@ -81,9 +83,10 @@ class Job:
         if not options.grows_at_sender and options.mode_of_trials != FIXED:
             return job
         today = runner.testbed.today(topology, msgspec.structs.asdict(options.stack.chosen()))
-        if options.grows_at_sender:
-            return replace(job, receive_bytes=max(today.receive_bytes, *options.buffers))
         most = today.fixed_bytes
+        if options.grows_at_sender:
+            receive_bytes = max(today.receive_bytes, *options.buffers)
+            return replace(job, receive_bytes=receive_bytes, most_default_bytes=most)
         sizes = tuple(size for size in options.buffers if size <= most)
         if len(sizes) < min(_FEWEST, len(options.buffers)):
             sizes = tuple(sorted({*sizes, most // 4, most // 2, most}))
@@ -207,12 +210,16 @@ class Job:
 
     @property
     def default(self) -> Configuration:
-        """The papers' default, with the largest buffer; fixed where only the sender's is searched."""
+        """The papers' default, with the largest buffer; fixed where only the sender's is searched.
+
+        No larger than what a connection may have of the hosts' memory: beyond that its throughput collapses.
+        """
         options = self.options
         plain = self.configuration(Combination(DEFAULT_PM, DEFAULT_CC), options.buffers[-1])
         if not options.grows_at_sender:
             return plain
-        return msgspec.structs.replace(plain, buffer_mode=FIXED, receive_buffer_bytes=None)
+        size = min(plain.buffer_bytes, self.most_default_bytes or plain.buffer_bytes)
+        return msgspec.structs.replace(plain, buffer_bytes=size, buffer_mode=FIXED, receive_buffer_bytes=None)
 
     def measure(
         self,
