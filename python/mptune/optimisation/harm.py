@@ -15,7 +15,7 @@ from mptune.optimisation.job import Job
 from mptune.optimisation.rules import MARGIN, shared
 from mptune.statistics import Summary, summarise
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import Combination, Configuration, Record
+from mptune.trial import Bulk, Combination, Configuration, Mix, Part, Record
 
 #: A loss up to this is none, percent: the margin of the rules.
 HARMLESS = 100 * MARGIN
@@ -73,7 +73,12 @@ def measure(
     for path in rivals(job.topology):
         ours = job.configuration(Combination.plain_tcp(path, FAMILIAR_CC), max(job.options.buffers))
         records = job.measure(
-            [ours, *configurations], "vary", runs, f"{name} on {path}", topology=beside(job.topology, path)
+            [ours, *configurations],
+            "vary",
+            runs,
+            f"{name} on {path}",
+            topology=beside(job.topology, path),
+            workload=_workload(job),
         )
         each = [_rates(records[start : start + runs]) for start in range(0, len(records), runs)]
         plain, *mine = each
@@ -85,6 +90,12 @@ def measure(
         found.append(Losses(path=path, by_configuration=losses))
         every += records
     return found, every
+
+
+def _workload(job: Job) -> Mix | None:
+    """A saturated sender as a mix of one, whose records have what others got; None for what has it anyway."""
+    sent = job.options.sent
+    return Mix(parts=(Part(workload=sent),)) if isinstance(sent, Bulk) else None
 
 
 def _rates(records: Sequence[Record]) -> dict[int, float]:
