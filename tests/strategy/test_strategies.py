@@ -182,6 +182,18 @@ def test_a_testbed_that_fails_costs_trials_and_no_answer(share):
         assert BUFFERS[verdict.size] >= 500 * KIB
 
 
+def test_runs_that_failed_are_no_evidence():
+    """As many runs that gave something claim as much, whatever else was tried and failed."""
+
+    def alone(arm, size, run):
+        return WORLD(arm, size, run) if run == 0 else None
+
+    _, once = play("adaptive", question("cubic", "reno", runs=1), alone)
+    _, often = play("adaptive", question("cubic", "reno", runs=9), alone)
+    assert once is not None and often is not None
+    assert often.room >= 0.95 * once.room
+
+
 def test_stalls_are_results():
     # Every second run with less than 512 KiB stalls: what they give on average is no answer.
     def world(arm, size, run):

@@ -68,14 +68,19 @@ class Adaptive:
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
         #: By what was asked for, with internal numbers of the arms.
         self._told: dict[Ask, Told] = {}
+        #: Runs by arm and buffer, and those of them that gave a value: others are no evidence.
         self._runs = np.zeros(self._curves.shape, dtype=int)
+        self._known = np.zeros(self._curves.shape, dtype=int)
         self._belief: _Belief | None = None
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what trials gave."""
         for observation in observations:
             ask = observation.ask._replace(arm=self._place[observation.ask.arm])
-            self._runs[ask.arm, ask.size] += ask not in self._told
+            before = self._told.get(ask)
+            self._runs[ask.arm, ask.size] += before is None
+            was_known = before is not None and before.value is not None
+            self._known[ask.arm, ask.size] += int(observation.value is not None) - int(was_known)
             self._told[ask] = observation._replace(ask=ask)
         self._belief = None
 
@@ -178,9 +183,9 @@ class Adaptive:
         return round(min(float(share), 1.0), 9)
 
     def _around(self, place: tuple[int, int]) -> NDArray[np.int64]:
-        """Runs of this arm by buffer, of about this buffer; where it has none, as if it had one."""
+        """Known runs of this arm by buffer, of about this buffer; where it has none, as if it had one."""
         arm, size = place
-        runs = np.where(np.abs(self._octaves - self._octaves[size]) <= NEAR, self._runs[arm], 0)
+        runs = np.where(np.abs(self._octaves - self._octaves[size]) <= NEAR, self._known[arm], 0)
         if not runs.any():
             runs[size] = 1
         return runs
@@ -212,8 +217,9 @@ class Adaptive:
         """
         arm, size = place
         sizes = len(self._octaves)
-        runs = min(PROOF, self._question.runs)
-        asked = [self._asked(arm, size, run) for run in range(int(self._runs[place]), runs)]
+        done, runs = int(self._runs[place]), self._question.runs
+        missing = min(PROOF, runs) - int(self._known[place])
+        asked = [self._asked(arm, size, run) for run in range(done, min(done + missing, runs))]
         beside = [index for index in (size - 1, size + 1) if 0 <= index < sizes]
         asked += [self._asked(arm, number, 0) for number in beside if not self._runs[arm, number]]
         near = np.abs(self._octaves - self._octaves[size]) <= NEAR
