@@ -13,12 +13,13 @@ from mptune.errors import InputError
 from mptune.guest import building, kernels
 from mptune.impact import ImpactOptions
 from mptune.optimisation.main_job import Result, optimise
-from mptune.optimisation.on_kernel import confirming, lasting_ns
+from mptune.optimisation.on_kernel import confirming, contradictions, lasting_ns
 from mptune.optimisation.options import NOWHERE, OptimiseOptions
 from mptune.options.stacks import StackOptions
 from mptune.result import wording
 from mptune.result.making import answer_of, result_document
 from mptune.runner.runner import TrialRunner
+from mptune.statistics import summarise
 from mptune.topology import Topology
 from mptune.trial import Trial
 from tests.conftest import FakeTestbed
@@ -103,6 +104,26 @@ def test_a_kernel_on_which_the_answer_is_no_better_makes_one_warning(
     kernel.gives = {"A-X": 80.0, "B-X": 20.0, "C-X": 10.0}
     (doubt,) = doubts(run(network, fake_testbed, kernel))
     assert "not better than the default (-" in doubt and "`--testbed virtual`" in doubt
+
+
+@pytest.mark.parametrize(
+    ("gains", "begins"),
+    [
+        ([9.0, 10.0, 11.0], None),
+        ([2.0, 10.0, 18.0], "3 runs on Linux 7.3 do not show whether the recommendation is better"),
+        ([-2.0, -3.0, -4.0], "On Linux 7.3 the recommendation is not better than the default (-"),
+        ([-1.0, 0.5, 1.0], "On Linux 7.3 the recommendation is hardly better than the default (-"),
+    ],
+)
+def test_only_what_a_kernel_is_sure_of_contradicts_the_simulator(
+    network: Topology, fake_testbed: Any, gains: list[float], begins: str | None
+) -> None:
+    simulated = run(network, fake_testbed, None).confirmation
+    assert simulated is not None
+    promised = msgspec.structs.replace(simulated, gain=summarise([9.5, 10.0, 10.5]))
+    there = msgspec.structs.replace(simulated, gain=summarise(gains), records=simulated.records[:9])
+    found = contradictions("Linux 7.3", promised, there, None)
+    assert [sentence[: len(begins or "")] for sentence in found] == ([] if begins is None else [begins])
 
 
 def test_a_kernel_on_which_the_runner_up_is_faster_makes_one_warning(

@@ -292,11 +292,22 @@ def contradictions(
     """A warning where a kernel does not bear out what the simulator is sure of; none otherwise."""
     promised, given = simulated.gain, measured.gain
     doubts = []
+    is_open = False
     if _is_above(promised) and given is not None and given.low is not None and given.low <= 0:
-        doubts.append(f"the recommendation is not better than the default{_interval(given)}")
+        assert promised is not None and promised.low is not None and given.high is not None
+        # An interval with 0 in it that holds what was promised, too, tells nothing.
+        is_open = given.high >= promised.low
+        word = "not better than" if given.high <= 0 else "hardly better than"
+        if not is_open:
+            doubts.append(f"the recommendation is {word} the default{_interval(given)}")
     if beside is not None and _is_above(beside.gain, _conceded(beside) * measured.mean_mbps):
         name = f"{beside.combination.manager} with {beside.combination.cc}"
         doubts.append(f"{name} is faster{_interval(beside.gain)}")
+    if not doubts and is_open:
+        return [
+            f"{measured.runs} runs on {kernel} do not show whether the recommendation is better than the "
+            f"default{_interval(given)}: more (--confirm-runs) would."
+        ]
     if not doubts:
         return []
     return [
