@@ -64,4 +64,14 @@ static __always_inline __u32 now_us(void)
 	return bpf_ktime_get_ns() / 1000;
 }
 
+/* A span has passed since `begun`, us; the next begins then. The difference is unsigned, so that the 0 of a new socket is
+ * over within a span, whatever the time. */
+static __always_inline bool passed(__u32 *begun, __u32 now, __u32 span)
+{
+	if (now - *begun < span)
+		return false;
+	*begun = now;
+	return true;
+}
+
 #endif

@@ -67,12 +67,7 @@ static __always_inline const struct parameters *told(const struct sock *sk)
 /* It is time to look again; notes the time in `looked`. */
 static __always_inline bool looks_again(__u32 *looked)
 {
-	__u32 now = now_us();
-
-	if (now - *looked < LOOK_AGAIN_US)
-		return false;
-	*looked = now;
-	return true;
+	return passed(looked, now_us(), LOOK_AGAIN_US);
 }
 
 #endif

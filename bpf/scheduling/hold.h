@@ -65,7 +65,7 @@
 struct hold {
 	__u32 rate;	  /* R, 1024 bytes per second; kept in the socket (see for_each_subflow) */
 	__u32 best[2];	  /* of this and the last period, 1024 bytes per second */
-	__u32 period_end; /* us */
+	__u32 period;	  /* when this one began, us */
 	__u32 longest;	  /* of equation 6, us */
 	__u8 faster;	  /* siblings in R */
 	bool held;
@@ -99,16 +99,14 @@ static __always_inline void remember(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hold *hold = holding(sk);
-	__u32 now = now_us();
 	__u64 rate;
 
 	if (!tp->rate_interval_us)
 		return;
 	rate = (__u64)tp->rate_delivered * tp->mss_cache * 1000000 / tp->rate_interval_us;
-	if ((__s32)(now - hold->period_end) >= 0) {
+	if (passed(&hold->period, now_us(), MEMORY_US)) {
 		hold->best[1] = hold->best[0];
 		hold->best[0] = 0;
-		hold->period_end = now + MEMORY_US;
 	}
 	hold->best[0] = max(hold->best[0], (__u32)(rate >> 10));
 }

@@ -27,7 +27,7 @@
 
 struct quick {
 	struct hold hold;
-	__u32 period_end; /* us */
+	__u32 period;	  /* when this one began, us */
 	__u16 most[2];	  /* of equation 1 in this and the last period, segments */
 	__u16 message;	  /* m; kept in the socket (see for_each_subflow) */
 	__u8 quicker;	  /* siblings of equation 3; likewise */
@@ -39,12 +39,10 @@ static __always_inline void measure(const struct tcp_sock *tp, struct quick *qui
 	const struct mptcp_sock *connection =
 		bpf_rdonly_cast(walk->mine->conn, bpf_core_type_id_kernel(struct mptcp_sock));
 	__u64 waiting = (connection->write_seq - connection->snd_una + tp->mss_cache - 1) / max(tp->mss_cache, 1u);
-	__u32 now = now_us();
 
-	if ((__s32)(now - quick->period_end) >= 0) {
+	if (passed(&quick->period, now_us(), MEMORY_US)) {
 		quick->most[1] = quick->most[0];
 		quick->most[0] = 0;
-		quick->period_end = now + MEMORY_US;
 	}
 	quick->most[0] = max(quick->most[0], (__u16)min(waiting, 0xffffull));
 }

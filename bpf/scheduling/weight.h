@@ -37,7 +37,7 @@
 /* 36 bytes, which is all that there is. */
 struct weight {
 	__u32 best[2];	   /* of this and the last period */
-	__u32 period_end;  /* us */
+	__u32 period;	   /* when this one began, us */
 	__u32 average, at; /* and its last step, us */
 	__u32 delivered;   /* segments until then */
 	__u32 able, share; /* smallest of siblings, for their weights; kept in the socket (see for_each_subflow) */
@@ -68,7 +68,7 @@ static __always_inline void look(struct sock *sk)
 /* Equation 1: the average. The mean of all, until there is enough for it. */
 static __always_inline void step(const struct tcp_sock *tp, struct weight *weight, __u32 now)
 {
-	__u32 span = now - weight->at, age = now + MEMORY_US - weight->period_end;
+	__u32 span = now - weight->at, age = now - weight->period;
 	__s64 rate;
 
 	if (span < STEP_US)
@@ -93,10 +93,9 @@ static __always_inline void remember(struct sock *sk)
 
 	if (!is_subflow(tp))
 		return;
-	if ((__s32)(now - weight->period_end) >= 0) {
+	if (passed(&weight->period, now, MEMORY_US)) {
 		weight->best[1] = weight->best[0];
 		weight->best[0] = 0;
-		weight->period_end = now + MEMORY_US;
 		weight->periods = min(weight->periods + 1, 255);
 		look(sk);
 	}
@@ -164,7 +163,7 @@ static __always_inline void policy_init(struct sock *sk)
 	if (!is_subflow(tcp_sk(sk)))
 		return;
 	weight->at = now_us();
-	weight->period_end = weight->at + MEMORY_US;
+	weight->period = weight->at;
 	weight->delivered = tcp_sk(sk)->delivered;
 	look(sk);
 }

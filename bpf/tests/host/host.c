@@ -179,6 +179,12 @@ void change_state(int i, int state)
 	sockets[i].inet_conn.icsk_ca_state = state;
 }
 
+/* The next period of a length, us, begins at a time, after one that began at another. */
+int next_period(__u32 begun, __u32 now, __u32 length)
+{
+	return passed(&begun, now, length);
+}
+
 __u32 lose(int i)
 {
 	return operations.ssthresh((struct sock *)&sockets[i]);
