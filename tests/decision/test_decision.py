@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from mptune.decision import DecisionOptions, decide, too_few_sizes
+from mptune.decision.revision import enlarged
+from mptune.decision.sweep import sweep_points
 from mptune.errors import InputError
 from mptune.response import MODELS, Sample
 from mptune.runner.progress import Reporter
@@ -139,6 +141,16 @@ def test_a_buffer_with_which_every_run_stalled_is_avoided_as_one_where_some_did(
         stalled = [(only, 4.0)] if lost else []
         answers.append(decide(usable, options, stalled=stalled).optimum.buffer_mib)
     assert answers[0] < 4.0 < answers[1] and answers[2] > 4.0
+
+
+def test_an_enlarged_answer_expects_no_throughput_below_none() -> None:
+    """Two runs of 20 and 180 Mbit/s: the interval of their mean reaches from -916 to 1116."""
+    rates = {1.0: (100.0, 101.0), 2.0: (20.0, 180.0)}
+    only = Combination("fullmesh", "cubic")
+    samples = [Sample(only, size, rate, run) for size, each in rates.items() for run, rate in enumerate(each)]
+    decision = decide(samples, DecisionOptions(model="monotone", resamples=20))
+    uncertainty = enlarged(decision, 2.0, sweep_points(samples)).uncertainty
+    assert uncertainty is not None and uncertainty.otp_mbps[0] == 0.0 < uncertainty.otp_mbps[1]
 
 
 def test_progress_is_reported_in_resamples(capsys: pytest.CaptureFixture[str]) -> None:

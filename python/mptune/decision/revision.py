@@ -30,7 +30,8 @@ def enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint]) 
     if uncertainty is not None:
         low, high = uncertainty.obs_mib
         least, most = uncertainty.otp_mbps
-        seen = [bound for bound in (point.throughput.low, point.throughput.high) if bound is not None]
+        ends = point.throughput.low, point.throughput.high
+        seen = [max(0.0, bound) for bound in ends if bound is not None]
         uncertainty = msgspec.structs.replace(
             uncertainty,
             obs_mib=(low, max(high, size_mib)),
