@@ -12,6 +12,7 @@ from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
 from mptune.errors import InputError
 from mptune.guest import kernels
+from mptune.impact import ImpactOptions
 from mptune.optimisation.budget import Budget
 from mptune.optimisation.options import OptimiseOptions
 from mptune.options.stacks import StackOptions
@@ -62,6 +63,13 @@ def test_a_trial_costs_what_the_slowest_so_far_took(network: Topology, guests: F
     assert slow.after([taking(record, 4.0)]).trial_s == slow.trial_s
     # No more are asked for together, on any machine.
     assert Budget.on(guests, network, OPTIONS, at_once=64).at_once == 4
+
+
+def test_a_budget_leaves_impact_factors_time_to_settle(network: Topology, fake_testbed: Any) -> None:
+    impact = ImpactOptions(design="paired", window_ns=10 * SECOND, settle_ns=4 * SECOND)
+    options = msgspec.structs.replace(OPTIONS, pms=("fullmesh", "pcdc"), impact=impact, budget_ns=60 * SECOND)
+    found = Budget.on(fake_testbed, network, options, at_once=1).impact
+    assert found.settle_ns == 4 * SECOND < found.length_ns < 10 * SECOND
 
 
 def test_elsewhere_a_trial_costs_its_duration(network: Topology, fake_testbed: Any) -> None:
