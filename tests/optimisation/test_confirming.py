@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mptune.decision.confirmation import TIGHT, Confirmation
-from mptune.errors import LimitReached
+from mptune.errors import Failure, LimitReached
 from mptune.optimisation.main_job import Result, optimise
 from mptune.result import wording
 from mptune.runner.runner import TrialRunner
@@ -97,6 +97,22 @@ def test_a_single_run_decides_nothing_about_the_target(network: Topology, fake_t
     assert confirmation.runs == 1
     assert any("One run is too few to judge" in warning for warning in result.warnings)
     assert not any("misses its target" in warning for warning in result.warnings)
+
+
+def test_the_answers_subflows_are_those_of_any_confirming_run(network: Topology, fake_testbed: Any) -> None:
+    """A first run that died has none."""
+    measured = fake_testbed.run
+
+    def dying(trial: Trial) -> Observation:
+        observation: Observation = measured(trial)
+        if trial.seed != CONFIRMING[0]:
+            return observation
+        died = Failure("died", "the agent was killed")
+        return msgspec.structs.replace(observation, subflows=[], failed=died)
+
+    fake_testbed.run = dying
+    options = changed(confirm_runs=3, pms=("ndiffports",))
+    assert optimise(network, TrialRunner(fake_testbed, 1), options).subflows
 
 
 def test_a_limit_of_the_user_ends_what_is_only_an_addition(network: Topology, fake_testbed: Any) -> None:

@@ -394,5 +394,6 @@ def _subflows(topology: Topology, confirmation: Confirmation) -> tuple[str, ...]
         return recommended.active
     if recommended.pm == "fullmesh":
         return labels
-    used = {s.path for s in confirmation.records[0].subflows if s.active}
+    ours = confirmation.records[: confirmation.runs]
+    used = {s.path for record in ours if record.failed is None for s in record.subflows if s.active}
     return tuple(label for label in labels if label in used)
