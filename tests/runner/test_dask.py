@@ -56,6 +56,22 @@ def test_results_are_those_of_threads_when_a_worker_is_killed_and_another_stalls
 
 
 @pytest.mark.needs("dask")
+def test_a_trial_took_what_it_ran_and_not_what_it_waited(tmp_path: Path) -> None:
+    """With one worker all of them took no longer together than the whole."""
+    campaign = Campaign(name="waiting", settings={}, environment={})
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(tmp_path))
+        stack.enter_context(worker(address))
+        store = stack.enter_context(create(tmp_path / "store", campaign))
+        runner(address, store).measure(trials(40))
+        ((first, last, took),) = (
+            tuple(row.values())
+            for row in store.rows("SELECT min(started), max(finished), sum(finished - started) FROM trial")
+        )
+    assert 0 < took <= 1.05 * (last - first)
+
+
+@pytest.mark.needs("dask")
 def test_a_restarted_scheduler_gets_what_is_missing(tmp_path: Path) -> None:
     planned = trials(60)
     expected = TrialRunner(testbeds.create("simulated")).measure(planned)

@@ -288,7 +288,7 @@ class _Run(Generic[T]):
                 self._rerun(key)
                 return
             died = Failure("died", "every worker that ran it ended")
-            self._done(key, [failed_observation(self._testbed, died)])
+            self._done(key, [failed_observation(self._testbed, died)], sent.started)
             return
         except (ImportError, AttributeError) as error:
             raise MptuneError(
@@ -316,15 +316,17 @@ class _Run(Generic[T]):
         self._lasts_s = (
             lasted_s if self._lasts_s is None else _NEWEST * lasted_s + (1 - _NEWEST) * self._lasts_s
         )
-        self._done(key, [msgspec.msgpack.decode(observation, type=Observation) for observation in packed])
+        observations = [msgspec.msgpack.decode(observation, type=Observation) for observation in packed]
+        # What each took there, whatever time it waited for its worker.
+        self._done(key, observations, time.time() - lasted_s)
 
-    def _done(self, key: str, observations: Sequence[Observation]) -> None:
-        """Hand over observations, each once."""
+    def _done(self, key: str, observations: Sequence[Observation], started: float) -> None:
+        """Hand over observations of trials that began then, each once."""
         transfer = self._out.pop(key)
         transfer.future.release()
         for number, observation in zip(transfer.numbers, observations, strict=True):
             if not (future := self.futures[number]).done():
-                future.set_result(self._keep(number, transfer.started, observation))
+                future.set_result(self._keep(number, started, observation))
         if self._copied.intersection(transfer.numbers):
             for other in [other for other, sent in self._out.items() if not self._missing(sent)]:
                 self._out.pop(other).future.release()
