@@ -116,6 +116,20 @@ def test_failed_trials_are_kept_with_their_reason(
     assert len(fake_testbed.trials) == 30
 
 
+def test_a_phase_that_goes_on_has_all_of_its_trials(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    trials = planned(network)
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        runner = TrialRunner(fake_testbed, 2, store)
+        seen = []
+        for some in (trials[:12], trials[6:], trials[:3]):
+            runner.measure(some, progress=lambda *_: seen.append(store.progress()[0].planned))
+            ((_, _, number, done, _),) = store.progress()
+            assert number == done
+    assert set(seen) == {12, 30}
+
+
 def test_the_same_trial_asked_for_twice_is_measured_once(
     network: Topology, fake_testbed: Any, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ are run. It knows no purpose and no statistics.
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -37,8 +38,8 @@ class Memory(Protocol):
         """Keys of all trials that need not be run again."""
         ...
 
-    def expect(self, purpose: str, round_: int, planned: int) -> None:
-        """Note how many trials a phase has."""
+    def expect(self, purpose: str, round_: int, left: int) -> None:
+        """Note how many trials a phase has: those that are finished, and so many more."""
         ...
 
     def finish(
@@ -182,8 +183,9 @@ class TrialRunner(NamedTuple):
         known = store.finished()
         missing = {key: one for key, one in zip(keys, planned, strict=True) if key not in known}
         distinct = len(set(keys))
-        for purpose, number in {(trial.purpose, trial.round) for trial in planned}:
-            store.expect(purpose, number, before + distinct)
+        left = Counter((trial.purpose, trial.round) for trial in missing.values())
+        for purpose, number in dict.fromkeys((trial.purpose, trial.round) for trial in planned):
+            store.expect(purpose, number, left[purpose, number])
         order = list(missing.items())
 
         def keep(index: int, started: float, observation: Observation) -> Record:

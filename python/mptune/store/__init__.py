@@ -170,11 +170,15 @@ class Store:
 
     # ---- writing ------------------------------------------------------------------------------
 
-    def expect(self, purpose: str, round_: int, planned: int) -> None:
-        """Note how many trials a phase has."""
+    def expect(self, purpose: str, round_: int, left: int) -> None:
+        """Note how many trials a phase has: those that are finished, and so many more."""
+        self.flush()
         with self._transaction() as connection:
+            phase = self._campaign, purpose, round_
             connection.execute(
-                "INSERT OR REPLACE INTO phase VALUES (?, ?, ?, ?)", (self._campaign, purpose, round_, planned)
+                "INSERT OR REPLACE INTO phase SELECT ?, ?, ?, ? + count(*) FROM trial "
+                "WHERE campaign = ? AND purpose = ? AND round = ?",
+                (*phase, left, *phase),
             )
 
     def finish(
