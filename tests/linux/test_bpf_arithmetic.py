@@ -439,7 +439,7 @@ def test_wvegas_drains_a_queue_that_doubled(build) -> None:
 
 @given(begun=st.integers(0, 2**32 - 1), age_us=st.integers(0, 2**32 - 1))
 def test_a_period_ends_whenever_it_began(build, begun, age_us):
-    """The clock wraps after 71 minutes: a socket's first period, which begins at 0, once lasted up to 35 of them."""
+    """The clock wraps after 71 minutes: a first period, which begins at 0, once lasted up to 35 of them."""
     program = build("scalable")
     assert program.next_period(begun, (begun + age_us) % 2**32, 2_000_000) == (age_us >= 2_000_000)
     # From any time on, what began at 0 is over within a period.
