@@ -34,13 +34,20 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
     assert WORKLOAD.parse(shown(pattern)) == pattern
 
 
+def test_messages_go_one_way_unless_both_are_asked_for():
+    pattern = WORKLOAD.parse("messages:200B/100ms, both")
+    assert pattern == Pattern(bytes=200, interval_ns=100 * MS, both_ways=True)
+    assert shown(pattern) == "messages:200B/100ms,both"
+    assert WORKLOAD.parse("mix:messages:200B/100ms,both+bulk").text == "mix:messages:200B/100ms,both+bulk"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("calls:200B/100ms", "expected one of bulk, messages"),
         ("", "expected one of bulk, messages"),
-        ("messages", "expected messages:SIZE/INTERVAL, found"),
-        ("messages:200B", "expected messages:SIZE/INTERVAL, found"),
+        ("messages", "expected messages:SIZE/INTERVAL[,both], found"),
+        ("messages:200B", "expected messages:SIZE/INTERVAL[,both], found"),
         ("messages:/100ms", "expected a size such as"),
         ("messages:200/100ms", "expected a size such as"),
         ("messages:200B/", "expected a time such as"),
@@ -49,7 +56,9 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("messages:-1B/100ms", "expected a size that is not negative"),
         ("messages:0B/1s", "expected a message of at least 1 B, found 0 B"),
         ("messages:200B/0s", "expected an interval above 0, found 0"),
-        ("messages:200B/1s,think=1s", "expected messages:SIZE/INTERVAL, found"),
+        ("messages:200B/1s,think=1s", "expected messages:SIZE/INTERVAL[,both], found"),
+        ("messages:200B/1s,both,both", "expected messages:SIZE/INTERVAL[,both], found"),
+        ("messages:200B/1s,", "expected messages:SIZE/INTERVAL[,both], found"),
         ("requests:400B", "expected requests:SIZE/SIZE[,think=TIME][,at_once=N], found"),
         ("requests:400B/0B", "expected a response of at least 1 B, found 0 B"),
         ("requests:400B/1KiB,at_once=0", "expected 1 to 1000 requests at once, found 0"),
@@ -67,7 +76,7 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("mix:transfer", "expected transfer:SIZE, found"),
         ("mix:transfer:0B", "expected a transfer of at least 1 B, found 0 B"),
         ("mix:mix:bulk", "expected one of bulk, transfer, messages"),
-        ("mix:messages:200B", "expected messages:SIZE/INTERVAL, found"),
+        ("mix:messages:200B", "expected messages:SIZE/INTERVAL[,both], found"),
         ("mix:bulk+messages:200B/0s", "expected an interval above 0, found 0"),
         ("mix:x*bulk", "expected a whole number, found"),
         ("mix:0*bulk", "expected 1 to 1000 connections, found 0"),

@@ -46,6 +46,17 @@ def test_each_message_has_headers_of_its_own(topology, trial):
     assert f"; metered: C (at most {sent / 1e6:.3g} MB of 2 GB)." in notice(topology, messages)
 
 
+def test_messages_both_ways_count_twice(topology, trial):
+    there = Messages(bytes=100, interval_ns=10**6, duration_ns=1000 * SECOND)
+    both = Messages(bytes=100, interval_ns=10**6, duration_ns=1000 * SECOND, both_ways=True)
+    sent = []
+    for messages in (there, both):
+        meter = Meter()
+        meter.count(trial(workload=messages), two_hosts.observation("C-X", 10**8))
+        sent += meter.sent.values()
+    assert sent[1] == 2 * sent[0]
+
+
 def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
     meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
     for _ in range(2):

@@ -52,6 +52,11 @@ def record(throughput_mbps=None, completion_s=None, failed=None):
     )
 
 
+def test_only_messages_both_ways_have_a_setting_more():
+    assert "both_ways" not in CALLS.settings["workload"]
+    assert msgspec.structs.replace(CALLS, both_ways=True).settings["workload"]["both_ways"] is True
+
+
 def test_a_workload_is_judged_by_its_own_metric():
     assert metric_of(Bulk(duration_ns=1)) is THROUGHPUT
     assert metric_of(Transfer(bytes=1)) is COMPLETION
@@ -188,6 +193,14 @@ def test_the_longest_gap_is_between_arrivals_and_not_between_delays():
     assert GAP.of(messages(90.0, 90.0, 90.0)) == pytest.approx(100)
     # A gap has two ends.
     assert GAP.of(messages(90.0)) is None
+
+
+def test_gaps_of_messages_both_ways_are_those_of_either_direction():
+    both = msgspec.structs.replace(CALLS, both_ways=True)
+    there, back = [10.0] * 20, [20.0] * 10 + [150.0] + [20.0] * 9
+    kept = msgspec.structs.replace(messages(*there, *back), settings=both.settings)
+    assert GAP.of(kept) == pytest.approx(230)
+    assert both.arrived(40) == "40 messages of 200 B" and both.arrived(39) == "39 of 40 messages of 200 B"
 
 
 def test_messages_are_late_beyond_their_deadline_and_not_at_it():

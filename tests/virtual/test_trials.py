@@ -264,6 +264,15 @@ def test_messages_take_as_long_as_the_faster_path_and_the_same_again(observed, t
     assert observed(asked).delays_ns == observation.delays_ns
 
 
+def test_messages_both_ways_take_as_long_there_and_back(observed, trial):
+    asked = trial(workload=msgspec.structs.replace(MESSAGES, both_ways=True))
+    observation = observed(asked)
+    assert observation.failed is None and "overloaded" not in observation.metadata
+    assert len(observation.delays_ns) == 80
+    assert all(10 * MS < delay_ns < 11 * MS for delay_ns in observation.delays_ns)
+    assert create("simulated").run(asked).delays_ns == pytest.approx(observation.delays_ns, abs=MS)
+
+
 def test_messages_beyond_the_rate_wait_for_room_and_their_delays_grow(measured):
     """24 Mbit/s on a path of 20, through a buffer that has room for one of them at a time."""
     heavy = msgspec.structs.replace(MESSAGES, bytes=75_000)

@@ -22,8 +22,17 @@ pub struct Simulation<T: Transport> {
     connections: Vec<T>,
     /// Clients and servers, each on two of them.
     exchanges: Vec<Exchange>,
-    /// Of each connection, the number of its exchange; shorter where the last have none.
-    exchanging: Vec<Option<usize>>,
+    /// Of each connection, its part in programs that have two of them; shorter where the last have none.
+    parts: Vec<Option<Part>>,
+}
+
+/// A connection's part in programs whose data go both ways: each direction is a connection here.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// Responses or requests of the exchange with this number.
+    Exchange(usize),
+    /// Messages: the numbers of the connections that carry them there and back.
+    Messages([usize; 2]),
 }
 
 impl<T: Transport> Simulation<T> {
@@ -46,14 +55,7 @@ impl<T: Transport> Simulation<T> {
             paths: PathEnds::of_all(spec, family),
             lsrr_honoured: spec.lsrr_honoured,
         };
-        Self {
-            io,
-            events: 0,
-            first_timer,
-            connections: vec![],
-            exchanges: vec![],
-            exchanging: vec![],
-        }
+        Self { io, events: 0, first_timer, connections: vec![], exchanges: vec![], parts: vec![] }
     }
 
     /// Adds a connection and returns its number.
@@ -66,35 +68,62 @@ impl<T: Transport> Simulation<T> {
 
     /// A client and a server from now on, on the connections of the responses and of the requests.
     pub fn exchange(&mut self, purpose: Arc<dyn Purpose>, connections: [usize; 2]) {
-        for number in connections {
-            if self.exchanging.len() <= number {
-                self.exchanging.resize(number + 1, None);
-            }
-            self.exchanging[number] = Some(self.exchanges.len());
-        }
+        self.take_part(Part::Exchange(self.exchanges.len()), connections);
         self.exchanges.push(Exchange::new(purpose, connections));
+    }
+
+    /// Messages go both ways from now on, there and back on these connections.
+    pub fn send_both_ways(&mut self, connections: [usize; 2]) {
+        self.take_part(Part::Messages(connections), connections);
+    }
+
+    fn take_part(&mut self, part: Part, connections: [usize; 2]) {
+        for number in connections {
+            self.parts.resize(self.parts.len().max(number + 1), None);
+            self.parts[number] = Some(part);
+        }
+    }
+
+    fn part_of(&self, number: usize) -> Option<Part> {
+        *self.parts.get(number)?
     }
 
     /// The exchange whose responses a connection carries.
     fn exchange_of(&self, number: usize) -> Option<&Exchange> {
-        let exchange = &self.exchanges[(*self.exchanging.get(number)?)?];
+        let Part::Exchange(exchange) = self.part_of(number)? else { return None };
+        let exchange = &self.exchanges[exchange];
         exchange.is_on(number).then_some(exchange)
+    }
+
+    /// The connections that carry the messages of a connection there and back, or itself.
+    fn ways_of(&self, number: usize) -> impl Iterator<Item = &T> {
+        let back = match self.part_of(number) {
+            Some(Part::Messages([_, back])) => Some(back),
+            _ => None,
+        };
+        std::iter::once(number).chain(back).map(|number| &self.connections[number])
     }
 
     /// Time at which the whole workload of a connection was delivered, or the last response to its client.
     pub fn completed_at(&self, number: usize) -> Option<Nanos> {
         match self.exchange_of(number) {
             Some(exchange) => exchange.over_at(),
-            None => self.connections[number].completed_at(),
+            // The latest of them, if all have completed.
+            None => self
+                .ways_of(number)
+                .map(T::completed_at)
+                .reduce(|all, own| Some(all?.max(own?)))
+                .flatten(),
         }
     }
 
-    /// Delays of the messages of a connection, or times of the responses to its client.
-    pub fn delays(&self, number: usize) -> &[Nanos] {
-        self.exchange_of(number).map_or_else(
-            || self.connections[number].delays().unwrap_or_default(),
-            |exchange| exchange.times(),
-        )
+    /// Delays of the messages of a connection, those of the way back behind the others; or times of the responses to
+    /// its client.
+    pub fn delays(&self, number: usize) -> Vec<Nanos> {
+        if let Some(exchange) = self.exchange_of(number) {
+            return exchange.times().to_vec();
+        }
+        self.ways_of(number).flat_map(|way| way.delays().unwrap_or_default()).copied().collect()
     }
 
     /// Records of the pieces of a connection's workload beside their times.
@@ -150,7 +179,7 @@ impl<T: Transport> Simulation<T> {
             debug_assert!(at >= self.io.now, "time went backwards");
             self.io.now = at;
             self.events += 1;
-            let touched = if source < self.first_timer {
+            let mut touched = if source < self.first_timer {
                 let (network, queue) = (&mut self.io.network, &mut self.io.queue);
                 let arrived = match network.arrive(queue, source) {
                     None => network.advance(queue, source, until),
@@ -164,8 +193,8 @@ impl<T: Transport> Simulation<T> {
                 self.connections[number].on_timer(&mut self.io, source, timer);
                 number
             };
-            if !self.exchanges.is_empty() {
-                self.step(touched);
+            if !self.parts.is_empty() {
+                touched = self.step(touched);
             }
             if touched == connection && self.completed_at(connection).is_some() {
                 return true;
@@ -174,10 +203,16 @@ impl<T: Transport> Simulation<T> {
         false
     }
 
-    /// The programs of the exchange on this connection do what is due.
-    fn step(&mut self, number: usize) {
-        let Some(Some(exchange)) = self.exchanging.get(number) else { return };
-        self.exchanges[*exchange].step(&mut self.connections, &mut self.io);
+    /// The programs on this connection do what is due; the connection by which they are measured.
+    fn step(&mut self, number: usize) -> usize {
+        match self.part_of(number) {
+            Some(Part::Exchange(exchange)) => {
+                self.exchanges[exchange].step(&mut self.connections, &mut self.io);
+                number
+            }
+            Some(Part::Messages([there, _])) => there,
+            None => number,
+        }
     }
 
     /// Delivers a forged packet at the end of a route.

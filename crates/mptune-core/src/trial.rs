@@ -49,14 +49,13 @@ impl TrialSpec {
         let options = self.options()?;
         let background = background::connections(&self.network, self.mss, self.family)?;
         let mut simulation = Simulation::over(&self.network, self.family, self.seed);
-        let asking = options.workload.purpose().map(|purpose| (purpose, asking(&options)));
+        let back = back(&options);
         let number = simulation.connect(options);
         for flow in background {
             simulation.connect(flow);
         }
-        if let Some((purpose, options)) = asking {
-            let client = simulation.connect(options);
-            simulation.exchange(purpose, [number, client]);
+        if let Some(options) = back {
+            answer(&mut simulation, number, options);
         }
         Ok((simulation, number))
     }
@@ -140,9 +139,21 @@ impl TrialSpec {
     }
 }
 
-/// The connection of the requests, in the other direction and otherwise alike.
-fn asking(options: &ConnectionOptions) -> ConnectionOptions {
-    ConnectionOptions { reversed: true, ..options.clone() }
+/// The connection of requests, or of messages that go back, if there are any: otherwise alike.
+fn back(options: &ConnectionOptions) -> Option<ConnectionOptions> {
+    let workload = &options.workload;
+    let is_there = workload.purpose().is_some() || workload.both_ways();
+    is_there.then(|| ConnectionOptions { reversed: true, ..options.clone() })
+}
+
+/// Adds it for the connection with this number.
+fn answer(simulation: &mut Simulation<Connection>, number: usize, options: ConnectionOptions) {
+    let purpose = options.workload.purpose();
+    let both = [number, simulation.connect(options)];
+    match purpose {
+        Some(purpose) => simulation.exchange(purpose, both),
+        None => simulation.send_both_ways(both),
+    }
 }
 
 #[cfg(test)]

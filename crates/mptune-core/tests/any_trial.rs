@@ -140,7 +140,8 @@ fn any_program() -> impl Strategy<Value = Workload> {
     prop_oneof![
         (1u64..20_000, 5u64..1_000).prop_map(move |(bytes, milliseconds)| {
             let interval_ns = milliseconds * MILLISECOND;
-            Workload::Messages(Messages { bytes, interval_ns, duration_ns, patience_ns })
+            let both_ways = bytes % 4 == 0;
+            Workload::Messages(Messages { bytes, interval_ns, duration_ns, patience_ns, both_ways })
         }),
         (1u64..200_000, 20u64..2_000).prop_map(move |(bytes, milliseconds)| {
             let gap_ns = milliseconds * MILLISECOND;
@@ -190,6 +191,16 @@ fn any_program() -> impl Strategy<Value = Workload> {
     ]
 }
 
+/// Messages that arrived there, of those that go both ways: as many come back, or the trial has a reason.
+fn check_both_ways(workload: &Workload, outcome: &Outcome) -> Result<u64, TestCaseError> {
+    let (arrived, due) =
+        (outcome.delays_ns.len() as u64, workload.schedule().map_or(0, |all| all.count()));
+    prop_assert!(arrived <= 2 * due);
+    prop_assert_eq!(arrived == 2 * due, outcome.failed.is_none());
+    let Workload::Messages(messages) = workload else { unreachable!("only these go both ways") };
+    Ok(outcome.in_order_bytes / messages.bytes)
+}
+
 /// Capacity of the sender's access links until the outcome's end, bytes.
 fn most_bytes(spec: &TrialSpec, outcome: &Outcome) -> f64 {
     let uplinks: BTreeSet<usize> = spec.network.paths.iter().map(|path| path.forward[0]).collect();
@@ -228,7 +239,10 @@ proptest! {
         let spec = TrialSpec { workload: workload.clone(), ..spec };
         let outcome = spec.run().expect("a valid trial");
         prop_assert_ne!(outcome.failed_kind, Some(FailureKind::Miscounted), "{:?}", outcome.failed);
-        let arrived = outcome.delays_ns.len() as u64;
+        let mut arrived = outcome.delays_ns.len() as u64;
+        if workload.both_ways() {
+            arrived = check_both_ways(&workload, &outcome)?;
+        }
         let size = match &workload {
             Workload::Messages(messages) => messages.bytes,
             Workload::Requests(requests) => requests.response_bytes,

@@ -22,6 +22,7 @@ fn messages(seconds: u64) -> Workload {
         interval_ns: 100 * MILLISECOND,
         duration_ns: seconds * SECOND,
         patience_ns: 10 * SECOND,
+        both_ways: false,
     })
 }
 

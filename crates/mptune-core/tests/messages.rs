@@ -13,8 +13,8 @@ const HANDSHAKE_ACK: u64 = 72;
 const ACCOUNTINGS: [(&str, u64, u64); 2] = [("payload", 52, 1448), ("linux", 76, 1424)];
 
 fn messages(network: NetworkSpec, accounting: &str, bytes: u64, interval_ns: Nanos) -> TrialSpec {
-    let messages =
-        Messages { bytes, interval_ns, duration_ns: 5 * SECOND, patience_ns: 10 * SECOND };
+    let (duration_ns, patience_ns) = (5 * SECOND, 10 * SECOND);
+    let messages = Messages { bytes, interval_ns, duration_ns, patience_ns, both_ways: false };
     TrialSpec {
         accounting: accounting.into(),
         scheduler: if accounting == "linux" { "kernel" } else { "minrtt" }.into(),
@@ -45,6 +45,43 @@ fn a_small_message_takes_its_serialisation_and_the_way() {
         expected[0] += serialised(HANDSHAKE_ACK);
         assert_eq!(outcome.delays_ns, expected, "{accounting}");
         assert_eq!(outcome.in_order_bytes, 10_000);
+    }
+}
+
+/// The same both ways.
+fn both_ways(spec: TrialSpec) -> TrialSpec {
+    let Workload::Messages(messages) = spec.workload else { panic!("messages") };
+    TrialSpec { workload: Workload::Messages(Messages { both_ways: true, ..messages }), ..spec }
+}
+
+#[test]
+fn messages_both_ways_take_as_long_there_and_back() {
+    for (accounting, header, _) in ACCOUNTINGS {
+        let network = disjoint(&[link(10.0, 20.0)]);
+        let spec = both_ways(messages(network, accounting, 200, 100 * MILLISECOND));
+        let outcome = run(&spec);
+        let mut there = vec![serialised(200 + header) + 20 * MILLISECOND; 50];
+        there[0] += serialised(HANDSHAKE_ACK);
+        // The way back has 1 Gbit/s.
+        let mut back = vec![(200 + header) * 8 + 20 * MILLISECOND; 50];
+        back[0] += HANDSHAKE_ACK * 8;
+        assert_eq!(outcome.delays_ns, [there, back].concat(), "{accounting}");
+        assert_eq!(outcome.in_order_bytes, 10_000, "of those there");
+    }
+}
+
+#[test]
+fn a_trial_of_messages_both_ways_ends_with_the_last_in_either_direction() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        // What goes there is lost from time to time, what comes back is not.
+        let network = disjoint(&[lossy(link(10.0, 20.0), 0.05)]);
+        let there = run(&messages(network.clone(), accounting, 200, 20 * MILLISECOND));
+        let outcome = run(&both_ways(messages(network, accounting, 200, 20 * MILLISECOND)));
+        assert_eq!(outcome.delays_ns.len(), 500, "{accounting}");
+        let (_, back) = outcome.delays_ns.split_at(250);
+        let last = back.last().expect("messages");
+        assert!(outcome.completion_ns >= Some(40 * MILLISECOND + 249 * 20 * MILLISECOND + last));
+        assert!(there.completion_ns.is_some() && outcome.failed.is_none());
     }
 }
 

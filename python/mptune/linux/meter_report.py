@@ -112,7 +112,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     -------
     dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, delays_ns (of
         messages), pieces (`mptune.trial.Piece`), late_ns (the largest lateness of one that found room when
-        the sender wrote it; None without messages), failed (a sentence or None) and failed_kind, corrupt_at,
+        it was written; None without messages), failed (a sentence or None) and failed_kind, corrupt_at,
         fallback, requested and effective (buffers, bytes), cc_effective, reinjected_bytes (None before
         Linux 6.5), subflows, samples (of the sender's subflows), counters, cpu_ns, busy_share (of the
         processors of either host; None if unknown), strangers (connections of others at the receiver).
@@ -124,6 +124,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     subflows = join_subflows(sent.get("subflows", []), receiver["subflows"], single=single)
     ending = _ending([receiver["ending"], *([sender["ending"]] if sender else [])])
     failed = failure(job, ending, sent, receiver)
+    lateness = [half["late_ns"] for half in (sent, receiver) if half.get("late_ns") is not None]
     return {
         # Without a connection, the duration is how long the sender tried.
         "duration_ns": receiver["duration_ns"] if connected else sent.get("duration_ns", 0),
@@ -131,9 +132,10 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "bins": receiver["bins"],
         "expected_bytes": receiver["expected_bytes"],
         "completion_ns": receiver["completion_ns"],
-        "delays_ns": receiver.get("delays_ns", []),
+        # Of messages both ways those back follow the others.
+        "delays_ns": [*receiver.get("delays_ns", []), *sent.get("delays_ns", [])],
         "pieces": receiver.get("pieces", []),
-        "late_ns": sent.get("late_ns"),
+        "late_ns": max(lateness, default=None),
         "failed": None if failed is None else failed.reason,
         "failed_kind": None if failed is None else failed.kind,
         "corrupt_at": receiver["corrupt_at"],

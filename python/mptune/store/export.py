@@ -16,6 +16,7 @@ from mptune.store import Store
 from mptune.trial import BIN_NS, FIXED, ConnectionObservation, Observation
 from mptune.trial.objectives import COLUMNS, values
 from mptune.trial.records import family_of, members_of, stack_of
+from mptune.trial.workloads import series_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,14 +141,18 @@ def _times(store: Store) -> Iterator[dict[str, Any]]:
         observation = store.observation(row["key"])
         for part, sent, many in _sent(settings, observation):
             for connection, observed in enumerate(many):
+                interval_ns = sent.get("interval_ns")
+                count = len(observed.delays_ns)
+                if interval_ns is not None:
+                    count = series_of(sent, count, many=False)
                 for number, taken_ns in enumerate(observed.delays_ns):
-                    interval_ns = sent.get("interval_ns")
                     taken = {
                         "trial": row["id"],
-                        "number": number,
-                        "due_s": None if interval_ns is None else number * interval_ns / 1e9,
+                        "number": number % count,
+                        "due_s": None if interval_ns is None else number % count * interval_ns / 1e9,
                         "time_ms": taken_ns / 1e6,
                         **({} if part is None else {"part": part, "connection": connection}),
+                        **({"back": number >= count} if sent.get("both_ways") else {}),
                     }
                     if observed.pieces:
                         piece = observed.pieces[number]

@@ -178,8 +178,8 @@ def _wire_bytes(workload: Workload, rate_bps: int) -> float:
 
 
 def _with_headers(workload: Workload, payload: int) -> int:
-    """Bytes on the wire of a payload; each message has packets of its own."""
-    return math.ceil(_WIRE * payload) + _HEADERS * workload.messages_in(payload)
+    """Bytes on the wire of a payload, both directions together; each message has packets of its own."""
+    return workload.ways * (math.ceil(_WIRE * payload) + _HEADERS * workload.messages_in(payload))
 
 
 def _rate_bps(topology: Topology, site: Site, interface: Interface, way: str) -> int | None:

@@ -76,7 +76,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         last, there is one subflow for each path, and the delays of a connection follow those of the one
         before.
     delays_ns : of each message of the workload `messages` that arrived, in order: the time from when it was
-        due to its last byte in order; of each response, page or segment of a video, from its request.
+        due to its last byte in order; of each response, page or segment of a video, from its request. Of
+        messages both ways those back follow the others.
     pieces : the rest of what is known of each segment of a video.
     expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
         arrived, slow start included, and the rate of the last two thirds for the time left.

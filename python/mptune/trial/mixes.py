@@ -68,6 +68,11 @@ class Mix(BaseWorkload, frozen=True, kw_only=True, tag="mix"):
         return self.parts[0].workload.size if len(self.parts) == 1 else None
 
     @property
+    def ways(self) -> int:
+        """Directions in which those of this size send as much."""
+        return max(part.workload.ways for part in self.parts)
+
+    @property
     def pause_ns(self) -> int:
         """Longest time for which the programs of any connection send nothing."""
         return max(part.workload.pause_ns for part in self.parts)

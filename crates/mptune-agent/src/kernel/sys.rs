@@ -315,6 +315,14 @@ pub fn read_option(
     Ok(length as usize)
 }
 
+/// Bytes of a connection that were written and are not acknowledged (`SIOCOUTQ`; of MPTCP since Linux 5.17).
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one integer behind the pointer, which lives until after the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ as _, &mut bytes) })?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
 /// A value of a network device, by one of ethtool's commands that have one (`struct ethtool_value`).
 pub fn ethtool(fd: BorrowedFd<'_>, device: &str, command: u32) -> io::Result<u32> {
     let mut value = [command, 0u32];

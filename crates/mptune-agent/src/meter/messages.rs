@@ -57,6 +57,12 @@ impl DueTimes {
         }
     }
 
+    /// The same of a half that knows of the connection from `now_ns` on: those that were due before waited for that.
+    pub fn begin_behind(&mut self, begun_ns: u64, now_ns: u64) {
+        self.begun_ns = begun_ns;
+        self.excused_ns = Some(now_ns);
+    }
+
     /// Time at which the next one is due; never after the last.
     fn due_ns(&self) -> u64 {
         let is_over = self.written == self.schedule.count();
@@ -116,8 +122,9 @@ mod tests {
 
     /// Three messages of 100 bytes, 20 ms apart, behind 16 bytes, on a connection that was established at 30 ms.
     fn begun() -> DueTimes {
+        let (interval_ns, duration_ns) = (20 * MS, 60 * MS);
         let messages =
-            Messages { bytes: 100, interval_ns: 20 * MS, duration_ns: 60 * MS, patience_ns: MS };
+            Messages { bytes: 100, interval_ns, duration_ns, patience_ns: MS, both_ways: false };
         let mut times = DueTimes::new(&Workload::Messages(messages), 16).unwrap();
         times.begin(30 * MS, 30 * MS);
         assert_eq!(times.left(30 * MS), 16);

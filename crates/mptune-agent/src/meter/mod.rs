@@ -21,7 +21,8 @@
 //! The job is `config::Job`, the same for both. The receiver measures: the payload in order over
 //! time, when a transfer is complete, and the delay of each message. Its times count from the sender's `connect`
 //! call, although no clocks are compared (`clock`). Where there are requests, the receiver is the client and the
-//! sender the server; what it takes is measured on the client's clock alone. A saturated sender ends after the
+//! sender the server; what it takes is measured on the client's clock alone. Messages both ways are timed by the half
+//! at which they arrive, and the receiver ends them when its own are acknowledged, too. A saturated sender ends after the
 //! duration, or before if the receiver ended early and the controller passed that on; any other when ordered to stop.
 //! Each half keeps its socket until its standard input ends, because the other may not have read the connection's
 //! statistics for the last time; then the connection is reset.
@@ -43,6 +44,7 @@ mod half;
 mod listeners;
 mod load;
 mod messages;
+mod opposite;
 pub(crate) mod pattern;
 pub mod receiver;
 mod samples;

@@ -3,7 +3,7 @@
 
 use crate::control::Control;
 use crate::kernel::diag::Diag;
-use crate::kernel::sys::Watch;
+use crate::kernel::sys::{self, Watch};
 use crate::meter::bins::Bins;
 use crate::meter::candidates::{Candidates, Chosen};
 use crate::meter::client::Asking;
@@ -13,6 +13,7 @@ use crate::meter::counters::Recorder;
 use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::listeners::Listeners;
+use crate::meter::opposite::Outgoing;
 use crate::meter::pattern::Pattern;
 use crate::meter::socket;
 use crate::meter::subflows::Ledger;
@@ -30,6 +31,8 @@ const READ_BYTES: usize = 256 * 1024;
 const AT_ONCE: usize = 64;
 /// Time for the sender's report of its handshake to arrive once everything else has.
 const ALIGN_PATIENCE_NS: u64 = 10_000_000_000;
+/// Interval of asking for acknowledgements of the last messages that go back.
+const ACKNOWLEDGED_NS: u64 = 1_000_000;
 
 /// The receiver is ready for the connection.
 #[derive(Serialize)]
@@ -72,6 +75,9 @@ struct Report<'a> {
     corrupt_at: Option<u64>,
     /// Connections of others, which were reset.
     strangers: u64,
+    /// Of messages that go back: the largest lateness of a write that found room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ns: Option<u64>,
     #[serde(flatten)]
     seen: Seen,
 }
@@ -89,8 +95,8 @@ fn run(control: &mut Control) -> Result<(), Error> {
     let mut receiver = Receiver::new(&config.job, Half::new(control));
     let connection = receiver.accept(&mut listeners)?;
     if let Some(stream) = &connection {
-        if config.job.workload.purpose().is_some() {
-            // As programs do that ask.
+        if config.job.workload.purpose().is_some() || receiver.outgoing.is_some() {
+            // As programs do that ask, or send messages.
             socket::set_no_delay(stream.as_fd())
                 .map_err(|error| Error::System("receiver: setting TCP_NODELAY", error))?;
         }
@@ -120,6 +126,9 @@ struct Receiver<'a> {
     delays: Option<Delays>,
     /// The client, if one asks.
     asking: Option<Asking>,
+    /// The messages that go back, if they go both ways; their last one was acknowledged.
+    outgoing: Option<Outgoing>,
+    acknowledged: bool,
     /// Last arrival of bytes, or of the connection, on this half's clock.
     progress_ns: u64,
     /// Arrival of the last byte of a transfer, on this half's clock.
@@ -152,6 +161,8 @@ impl<'a> Receiver<'a> {
             bins: Bins::new(job.bin_ns),
             delays: job.workload.schedule().map(Delays::new),
             asking: Asking::new(job),
+            outgoing: Outgoing::new(job),
+            acknowledged: false,
             progress_ns: 0,
             last_byte_ns: None,
             corrupt_at: None,
@@ -237,6 +248,9 @@ impl<'a> Receiver<'a> {
         if let Some(asking) = &mut self.asking {
             asking.begin(self.half.now_ns());
         }
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.begin(accepted_ns, self.half.now_ns());
+        }
         stream
     }
 
@@ -247,6 +261,7 @@ impl<'a> Receiver<'a> {
             let now_ns = self.half.now_ns();
             self.look(stream, now_ns);
             self.ask(stream);
+            self.send_back(stream);
             match (&mut &*stream).read(&mut data) {
                 Ok(0) => self.lose("the sender closed the connection"),
                 Ok(length) => {
@@ -260,6 +275,7 @@ impl<'a> Receiver<'a> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => self.lose(&format!("receiving failed: {error}")),
             }
+            self.send_back(stream);
             self.wait(stream, listeners, now_ns)?;
         }
         Ok(())
@@ -274,12 +290,13 @@ impl<'a> Receiver<'a> {
         let mut watches = vec![Watch::readable(stream)];
         watches.extend(listeners.watches());
         let of_listeners = 1..watches.len();
-        if self.asking.as_ref().is_some_and(Asking::is_writing) {
+        let is_waiting = self.outgoing.as_ref().is_some_and(|own| own.is_waiting(now_ns));
+        if is_waiting || self.asking.as_ref().is_some_and(Asking::is_writing) {
             watches.push(Watch::writable(stream));
         }
         let report = self
             .half
-            .wait(&mut watches, self.next_ns(), now_ns)
+            .wait(&mut watches, self.next_ns(now_ns), now_ns)
             .map_err(|error| Error::System("receiver: waiting", error))?;
         if watches[of_listeners].iter().any(|watch| watch.ready) {
             self.strangers += listeners.turn_away(true);
@@ -302,6 +319,42 @@ impl<'a> Receiver<'a> {
         }
     }
 
+    /// Writes the messages that are due, and notes when the last was acknowledged.
+    fn send_back(&mut self, stream: &TcpStream) {
+        let Some(outgoing) = &mut self.outgoing else { return };
+        let now_ns = self.half.now_ns();
+        while outgoing.is_waiting(now_ns) {
+            match (&mut &*stream).write(outgoing.due(now_ns)) {
+                Ok(written) => outgoing.wrote(now_ns, written),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    outgoing.wrote(now_ns, 0);
+                    return;
+                }
+                Err(error) => return self.lose(&format!("sending back failed: {error}")),
+            }
+        }
+        if outgoing.is_over() && self.has_arrived() && !self.acknowledged {
+            self.acknowledged = sys::unacknowledged(stream.as_fd()).is_ok_and(|bytes| bytes == 0);
+            self.check_whole(now_ns);
+        }
+    }
+
+    /// Everything that the sender sends has arrived.
+    fn has_arrived(&self) -> bool {
+        match &self.asking {
+            Some(asking) => asking.is_over(),
+            None => self.job.workload.length() == Some(self.arrived_bytes),
+        }
+    }
+
+    /// Ends it if everything has arrived, at the other half too.
+    fn check_whole(&mut self, now_ns: u64) {
+        if self.has_arrived() && (self.outgoing.is_none() || self.acknowledged) {
+            self.last_byte_ns.get_or_insert(now_ns);
+            self.check_time(now_ns);
+        }
+    }
+
     /// The sender has reported how long its handshake took: earlier arrivals go into their bins.
     fn align(&mut self, handshake: Handshake) {
         self.clock.align(handshake);
@@ -311,9 +364,14 @@ impl<'a> Receiver<'a> {
     }
 
     /// Time of the next task even if nothing arrives, on this half's clock.
-    fn next_ns(&self) -> u64 {
+    fn next_ns(&self, now_ns: u64) -> u64 {
         let ask_ns = self.asking.as_ref().map_or(u64::MAX, Asking::next_ns);
-        let stalled_ns = self.progress_ns.saturating_add(self.job.stall_ns).min(ask_ns);
+        let send_ns = self.outgoing.as_ref().map_or(u64::MAX, |own| match own.is_over() {
+            true if self.has_arrived() => now_ns + ACKNOWLEDGED_NS,
+            _ => own.next_ns(now_ns),
+        });
+        let stalled_ns =
+            self.progress_ns.saturating_add(self.job.stall_ns).min(ask_ns).min(send_ns);
         if !self.clock.aligned() {
             // Nothing is sampled or complete before the handshake is known, which wakes this half.
             return stalled_ns.min(
@@ -410,11 +468,7 @@ impl<'a> Receiver<'a> {
         if let Some(asking) = &mut self.asking {
             asking.arrived(now_ns, self.arrived_bytes);
         }
-        let is_answered = self.asking.as_ref().is_some_and(Asking::is_over);
-        if is_answered || self.job.workload.length() == Some(self.arrived_bytes) {
-            self.last_byte_ns = Some(now_ns);
-            self.check_time(now_ns);
-        }
+        self.check_whole(now_ns);
     }
 
     /// Counts bytes that arrived at `at_ns` on this half's clock.
@@ -499,6 +553,7 @@ impl<'a> Receiver<'a> {
             pieces: self.pieces(),
             corrupt_at: self.corrupt_at,
             strangers: self.strangers,
+            late_ns: self.outgoing.as_ref().map(Outgoing::late_ns),
             seen,
         });
         Ok(())

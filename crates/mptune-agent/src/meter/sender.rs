@@ -5,11 +5,13 @@ use crate::control::Control;
 use crate::kernel::address;
 use crate::kernel::diag::Diag;
 use crate::kernel::sys::{self, Watch};
+use crate::meter::clock::Handshake;
 use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::messages::DueTimes;
+use crate::meter::opposite::Incoming;
 use crate::meter::pattern::Pattern;
 use crate::meter::samples::{Sample, Samples};
 use crate::meter::server::Answers;
@@ -23,8 +25,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of payload generated at a time.
 const WRITE_BYTES: usize = mptune_core::workload::WRITE_BYTES as usize;
-/// Bytes of requests read at a time.
-const REQUEST_BYTES: usize = 16 * 1024;
+/// Bytes of requests, or of messages that come back, read at a time.
+const HEARD_BYTES: usize = 16 * 1024;
 /// Interval of checking the bytes sent while a threshold is ahead.
 const THRESHOLD_NS: u64 = 2_000_000;
 
@@ -70,6 +72,9 @@ struct Report<'a> {
     /// Of messages: the largest lateness of a write that found room.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_ns: Option<u64>,
+    /// Of messages both ways: the delay of each that came back.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    delays_ns: &'a [u64],
     #[serde(flatten)]
     seen: Seen,
 }
@@ -215,6 +220,8 @@ struct Sender<'a> {
     messages: Option<DueTimes>,
     /// The responses, if a client asks.
     answers: Option<Answers>,
+    /// The messages that come back, if they go both ways.
+    incoming: Option<Incoming>,
 }
 
 impl<'a> Sender<'a> {
@@ -237,6 +244,7 @@ impl<'a> Sender<'a> {
             samples: config.job.samples_ns.map(Samples::new),
             messages: DueTimes::new(&config.job.workload, token_bytes(&config.job)),
             answers: Answers::new(&config.job, token_bytes(&config.job)),
+            incoming: Incoming::new(&config.job),
         }
     }
 
@@ -260,6 +268,9 @@ impl<'a> Sender<'a> {
             self.half.tell(&News::Connected { handshake_ns, rtt_ns, local_port, remote_port });
             if let Some(messages) = &mut self.messages {
                 messages.begin(handshake_ns, rtt_ns);
+            }
+            if let Some(incoming) = &mut self.incoming {
+                incoming.begin(Handshake { handshake_ns, rtt_ns });
             }
         }
         Ok(stream)
@@ -301,11 +312,14 @@ impl<'a> Sender<'a> {
                 now_ns = self.half.now_ns(); // the look may have taken its time
                 most = messages.left(now_ns);
             }
-            if self.answers.is_some() {
-                let owed = self.answers.as_ref().map_or(0, Answers::left);
-                most = self.hear(stream);
-                if owed == 0 && most > 0 {
-                    payload.begin_anew();
+            if self.is_listening() {
+                let owed = self.answers.as_ref().map(Answers::left);
+                self.hear(stream);
+                if let (Some(owed), Some(answers)) = (owed, &self.answers) {
+                    most = answers.left();
+                    if owed == 0 && most > 0 {
+                        payload.begin_anew();
+                    }
                 }
             }
             let rest = payload.next(most);
@@ -331,30 +345,46 @@ impl<'a> Sender<'a> {
             }
             let watches = [
                 is_writing.then(|| Watch::writable(stream)),
-                self.answers.is_some().then(|| Watch::readable(stream)),
+                self.is_listening().then(|| Watch::readable(stream)),
             ];
             let mut watches: Vec<_> = watches.into_iter().flatten().collect();
             self.wait(&mut watches, self.next_ns(now_ns), now_ns).map_err(failed)?;
         }
+        if self.incoming.is_some() {
+            self.hear(stream); // what was acknowledged before the order to stop
+        }
         Ok(())
     }
 
-    /// Reads requests. Returns the bytes that may be written then.
-    fn hear(&mut self, stream: &TcpStream) -> u64 {
-        let mut data = [0; REQUEST_BYTES];
+    /// The receiver sends, too.
+    fn is_listening(&self) -> bool {
+        self.answers.is_some() || self.incoming.is_some()
+    }
+
+    /// Reads requests, or messages that come back.
+    fn hear(&mut self, stream: &TcpStream) {
+        let mut data = [0; HEARD_BYTES];
         loop {
             match (&mut &*stream).read(&mut data) {
-                Ok(0) => self.lose("the client closed the connection".to_owned()),
+                Ok(0) => self.lose("the receiver closed the connection".to_owned()),
                 Ok(length) => {
-                    let wrong = self.answers.as_mut().and_then(|own| own.read(&data[..length]));
-                    let Some(at) = wrong else { continue };
-                    let reason = format!("requests differ from what was asked at byte {at}");
+                    let Some(at) = self.heard(&data[..length]) else { continue };
+                    let reason = format!("what came back differs from what was sent at byte {at}");
                     self.half.end(Ending::Corrupt(reason));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => self.lose(format!("receiving failed: {error}")),
             }
-            return self.answers.as_ref().map_or(0, Answers::left);
+            return;
+        }
+    }
+
+    /// The first byte that is not what may be sent, if one is not.
+    fn heard(&mut self, data: &[u8]) -> Option<u64> {
+        let now_ns = self.half.now_ns();
+        match &mut self.incoming {
+            Some(incoming) => incoming.read(now_ns, data),
+            None => self.answers.as_mut()?.read(data),
         }
     }
 
@@ -479,6 +509,7 @@ impl<'a> Sender<'a> {
             plain,
             samples,
             late_ns,
+            delays_ns: self.incoming.as_ref().map_or(&[][..], Incoming::delays),
             seen,
         });
         Ok(())

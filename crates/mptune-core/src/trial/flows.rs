@@ -194,14 +194,12 @@ impl TrialSpec {
     }
 }
 
-/// Another connection, with its client if it has one.
+/// Another connection, with that of the other direction if it has one.
 fn join(simulation: &mut Simulation<Connection>, options: ConnectionOptions) -> usize {
-    let purpose = options.workload.purpose();
-    let asking = purpose.map(|purpose| (purpose, super::asking(&options)));
+    let back = super::back(&options);
     let number = simulation.connect(options);
-    if let Some((purpose, options)) = asking {
-        let client = simulation.connect(options);
-        simulation.exchange(purpose, [number, client]);
+    if let Some(options) = back {
+        super::answer(simulation, number, options);
     }
     number
 }

@@ -36,7 +36,7 @@ pub struct Outcome {
     /// Delivery of the last byte of a transfer, or of the last message, in order.
     pub completion_ns: Option<Nanos>,
     /// Of each message, in order, the time from when it was due until its last byte arrived in order; of each response
-    /// from the request on.
+    /// from the request on. Of messages both ways those back follow the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays_ns: Vec<Nanos>,
     /// Record of each segment of a video beside its time.
@@ -167,7 +167,7 @@ impl TrialSpec {
             bins: connection.series().clone().finish(end),
             expected_bytes: span.expected.filter(|_| consistent),
             completion_ns: completion.filter(|_| consistent),
-            delays_ns: simulation.delays(number).to_vec(),
+            delays_ns: simulation.delays(number),
             pieces: pieces_of(simulation, workload, number),
             failed,
             failed_kind,

@@ -50,6 +50,11 @@ pub trait Kind {
         self.clone()
     }
 
+    /// The receiver sends the same to the sender, at the same time.
+    fn both_ways(&self) -> bool {
+        false
+    }
+
     /// Its pieces, if it is a series of them that are due at times of their own.
     fn schedule(&self) -> Option<Schedule> {
         None

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Most messages of a trial: their delays are all kept.
 const MOST: u64 = 1_000_000;
 
-/// A series of messages. The first is due when the connection is established at the sender, the next one interval
+/// A series of messages, or one in each direction. The first is due when the connection is established at the sender, the next one interval
 /// later and so on, whether those before it were delivered or not: one that finds no room in the send buffer waits for it,
 /// and its delay counts from when it was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Messages {
     pub duration_ns: Nanos,
     /// Time after `duration_ns` within which the last is to arrive.
     pub patience_ns: Nanos,
+    /// The receiver of the data sends the same to the sender, from when the connection is established there.
+    #[serde(default)]
+    pub both_ways: bool,
 }
 
 impl Messages {
@@ -38,6 +41,10 @@ impl Kind for Messages {
 
     fn length(&self) -> Option<Bytes> {
         Some(self.count() * self.bytes)
+    }
+
+    fn both_ways(&self) -> bool {
+        self.both_ways
     }
 
     fn schedule(&self) -> Option<Schedule> {
@@ -79,6 +86,7 @@ mod tests {
         interval_ns: 100 * MILLISECOND,
         duration_ns: SECOND,
         patience_ns: SECOND,
+        both_ways: false,
     };
 
     #[test]

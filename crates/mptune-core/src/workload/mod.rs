@@ -112,6 +112,11 @@ impl Workload {
         self.kind().ends_early()
     }
 
+    /// [`Kind::both_ways`].
+    pub fn both_ways(&self) -> bool {
+        self.kind().both_ways()
+    }
+
     /// [`Kind::schedule`].
     pub fn schedule(&self) -> Option<Schedule> {
         self.kind().schedule()

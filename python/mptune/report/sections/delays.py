@@ -12,7 +12,7 @@ from mptune.result.run_data import RunData, TrialRow
 from mptune.result.values import Interval, Setting
 from mptune.trial import PLAIN_TCP
 from mptune.trial.objectives import cost
-from mptune.trial.workloads import TIMED, Times
+from mptune.trial.workloads import TIMED, Times, series_of
 from mptune.units import MIB
 
 #: Points of a curve, and of a configuration over time: a screen shows no more.
@@ -150,9 +150,8 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
     width = math.ceil(len(seen) / _MESSAGES)
     sent = trial.workload or {}
     interval_ns = sent["interval_ns"] if _words(trial).across == "due_s" else None
-    # Of many connections one follows another.
-    is_many = interval_ns is not None and bool(run.observations[trial.key].parts)
-    count = -(-sent["duration_ns"] // interval_ns) if is_many else len(seen)
+    many = bool(run.observations[trial.key].parts)
+    count = len(seen) if interval_ns is None else series_of(sent, len(seen), many=many)
     rows: Rows = []
     for start in range(0, len(seen), width):
         number = max(range(start, min(start + width, len(seen))), key=lambda place: seen[place])

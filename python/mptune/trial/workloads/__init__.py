@@ -10,7 +10,7 @@ from typing import Any, get_args
 from mptune.trial.workloads._base import DEADLINE_NS, BaseWorkload, Written, check_within
 from mptune.trial.workloads._criteria import Times
 from mptune.trial.workloads.bulk import Bulk, Saturating
-from mptune.trial.workloads.messages import Messages, Pattern
+from mptune.trial.workloads.messages import Messages, Pattern, series_of
 from mptune.trial.workloads.onoff import Bursting, OnOff
 from mptune.trial.workloads.page import Browsing, Page
 from mptune.trial.workloads.programs import Commands, Programs

@@ -48,6 +48,11 @@ class BaseWorkload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return None
 
     @property
+    def ways(self) -> int:
+        """Directions in which as much is sent: others send next to nothing."""
+        return 1
+
+    @property
     def lasts_ns(self) -> int | None:
         """The time for which it sends; None if it has none."""
         return None
@@ -85,13 +90,21 @@ class BaseWorkload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return 0
 
 
+#: Settings that are left out with this value: so a trial has the key that it had before there were any.
+_LATER = {"both_ways": False}
+
+
 def _without_empty(settings: Any) -> Any:
-    """Without lists that are empty: so a trial has the key that it had before there were any."""
+    """Without lists that are empty, and settings that came later, for the same reason."""
     if isinstance(settings, list | tuple):
         return [_without_empty(one) for one in settings]
     if not isinstance(settings, dict):
         return settings
-    return {name: _without_empty(value) for name, value in settings.items() if value not in ((), [])}
+    return {
+        name: _without_empty(value)
+        for name, value in settings.items()
+        if value not in ((), []) and _LATER.get(name) is not value
+    }
 
 
 class InPieces(BaseWorkload, frozen=True, kw_only=True):

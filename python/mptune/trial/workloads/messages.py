@@ -1,8 +1,8 @@
 """Messages at fixed times, as calls and games send them; judged by the delay of each."""
 
 import itertools
-from collections.abc import Iterator
-from typing import ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 from mptune import units
 from mptune.trial.kept import Record, sent_of
@@ -20,14 +20,23 @@ from mptune.trial.workloads._criteria import Times
 _MOST = 1_000_000
 
 
+def series_of(sent: Mapping[str, Any], arrived: int, *, many: bool) -> int:
+    """Number of messages that follow each other in a list of so many delays.
+
+    In it the messages of another connection, or of the other direction, follow those of the one before.
+    """
+    if many or sent.get("both_ways"):
+        return int(-(-sent["duration_ns"] // sent["interval_ns"]))
+    return arrived
+
+
 def _longest_gap(kept: Record) -> float | None:
     """The longest time without a message arriving, ms; from the first on."""
     sent = sent_of(kept.settings)
     if not sent or len(kept.delays_ms) < 2:
         return None
     interval_ms = sent["interval_ns"] / 1e6
-    # Of many connections, that of each.
-    count = -(-sent["duration_ns"] // sent["interval_ns"]) if kept.parts else len(kept.delays_ms)
+    count = series_of(sent, len(kept.delays_ms), many=bool(kept.parts))
     gaps = [
         after - before
         for first in range(0, len(kept.delays_ms), count)
@@ -52,6 +61,7 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
     ----------
     bytes : payload of a message.
     interval_ns : from one to the next.
+    both_ways : the receiver of the data sends the same to the sender; judged are all together.
     """
 
     judged_by: ClassVar[Times] = Times(
@@ -71,16 +81,22 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
 
     bytes: int
     interval_ns: int
+    both_ways: bool = False
 
     @property
     def count(self) -> int:
-        """Number of messages."""
+        """Number of messages in a direction."""
         return -(-self.duration_ns // self.interval_ns)
 
     @property
     def size(self) -> int:
-        """Payload of all of them."""
+        """Payload of those in a direction."""
         return self.count * self.bytes
+
+    @property
+    def ways(self) -> int:
+        """Directions in which as much is sent."""
+        return 2 if self.both_ways else 1
 
     @property
     def pause_ns(self) -> int:
@@ -96,17 +112,17 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
     def phrase(self) -> str:
         """The workload for people."""
         size, interval = units.format_size(self.bytes), units.format_time(self.interval_ns)
-        return f"messages of {size} every {interval}"
+        return f"messages of {size} every {interval}" + (" both ways" if self.both_ways else "")
 
     def arrived(self, number: int, connections: int = 1) -> str:
         """So many of them, for people."""
-        due = self.count * connections
+        due = self.due(connections)["due"]
         of_all = "" if number == due else f" of {due}"
         return f"{number}{of_all} messages of {units.format_size(self.bytes)}"
 
     def due(self, connections: int) -> dict[str, int]:
         """Number of messages that are due."""
-        return {"due": self.count * connections}
+        return {"due": self.count * self.ways * connections}
 
     def messages_in(self, payload: int) -> int:
         """Each has packets of its own."""
@@ -116,25 +132,34 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
 class Pattern(Written, frozen=True, kw_only=True, tag="messages"):
     """Messages without an end, with fields of `Messages`."""
 
-    form: ClassVar[str] = "messages:SIZE/INTERVAL"
-    help: ClassVar[str] = "messages:200B/100ms: a message of 200 B every 100 ms, judged by its delay."
+    form: ClassVar[str] = "messages:SIZE/INTERVAL[,both]"
+    help: ClassVar[str] = (
+        "messages:200B/100ms: a message of 200 B every 100 ms, judged by its delay (with ,both in each direction)."
+    )
     objectives_help: ClassVar[str] = (
         "of messages delay:p50, p90, p95, p99 or p99.9, or gap (the longest time without one)"
     )
 
     bytes: int
     interval_ns: int
+    both_ways: bool = False
 
     @classmethod
     def read(cls, text: str, rest: str | None) -> Self:
         """The workload that a text means."""
-        size, interval, _ = cls.halves(text, rest)
-        return cls(bytes=units.parse_size(size), interval_ns=units.parse_time(interval))
+        main, *words = (word.strip() for word in (rest or "").split(","))
+        if words not in ([], ["both"]):
+            raise cls.wrong(text)
+        size, interval, _ = cls.halves(text, main)
+        return cls(
+            bytes=units.parse_size(size), interval_ns=units.parse_time(interval), both_ways=bool(words)
+        )
 
     @property
     def text(self) -> str:
         """The text that means it."""
-        return f"messages:{size_text(self.bytes)}/{time_text(self.interval_ns)}"
+        both = ",both" if self.both_ways else ""
+        return f"messages:{size_text(self.bytes)}/{time_text(self.interval_ns)}{both}"
 
     def check(self) -> None:
         """Refuse values that no trial can have."""
@@ -149,4 +174,9 @@ class Pattern(Written, frozen=True, kw_only=True, tag="messages"):
 
     def lasting(self, duration_ns: int) -> Messages:
         """The workload of a trial."""
-        return Messages(bytes=self.bytes, interval_ns=self.interval_ns, duration_ns=duration_ns)
+        return Messages(
+            bytes=self.bytes,
+            interval_ns=self.interval_ns,
+            duration_ns=duration_ns,
+            both_ways=self.both_ways,
+        )
