@@ -49,7 +49,7 @@ def test_each_message_has_headers_of_its_own(topology, trial):
 def test_messages_both_ways_count_twice(topology, trial):
     there = Messages(bytes=100, interval_ns=10**6, duration_ns=1000 * SECOND)
     both = Messages(bytes=100, interval_ns=10**6, duration_ns=1000 * SECOND, both_ways=True)
-    sent = []
+    sent: list[int] = []
     for messages in (there, both):
         meter = Meter()
         meter.count(trial(workload=messages), two_hosts.observation("C-X", 10**8))

@@ -49,6 +49,7 @@ __all__ = [
     "Written",
     "check_within",
     "kind_and_rest",
+    "series_of",
     "time_or_size",
     "workloads_of",
 ]

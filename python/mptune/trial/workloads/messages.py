@@ -134,7 +134,7 @@ class Pattern(Written, frozen=True, kw_only=True, tag="messages"):
 
     form: ClassVar[str] = "messages:SIZE/INTERVAL[,both]"
     help: ClassVar[str] = (
-        "messages:200B/100ms: a message of 200 B every 100 ms, judged by its delay (with ,both in each direction)."
+        "messages:200B/100ms: a message of 200 B every 100 ms, judged by its delay; with ,both each way."
     )
     objectives_help: ClassVar[str] = (
         "of messages delay:p50, p90, p95, p99 or p99.9, or gap (the longest time without one)"
