@@ -55,6 +55,20 @@ fn a_path_that_comes_back_in_time_is_no_stall() {
 }
 
 #[test]
+fn a_subflow_whose_first_syn_was_lost_takes_no_more_than_its_share() {
+    // The copy that was answered gives an RTT by its timestamp. Without any, the scheduler took its rate for boundless.
+    let network =
+        disjoint(&[queued(link(50.0, 10.0), 20.0, 2.0), queued(link(2.0, 50.0), 100.0, 2.0)]);
+    let mut spec = trial(network, "cubic", MIB, 8);
+    (spec.accounting, spec.scheduler) = ("linux".into(), "kernel".into());
+    let from_2_to_7 = |spec: &TrialSpec| mbps_between(&run(spec), 2 * SECOND, 7 * SECOND);
+    let usual = from_2_to_7(&spec);
+    spec.script = vec![at(0, 1, ScriptAction::Down), at(1, 1, ScriptAction::Up)];
+    let repeated = from_2_to_7(&spec);
+    assert!(repeated > 0.95 * usual, "{repeated} instead of {usual}");
+}
+
+#[test]
 fn a_rate_that_falls_to_zero_for_ever_stalls_unless_another_path_is_left() {
     let outcome = paths([true; 2]).run().expect("a valid trial");
     assert!((5.0..5.5).contains(&stalled_at(&outcome)));

@@ -80,12 +80,12 @@ pub struct Ack {
 /// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Content {
-    /// SYN with MP_CAPABLE or MP_JOIN.
-    #[default]
-    Syn,
-    /// SYN/ACK.
-    SynAck,
+    /// SYN with MP_CAPABLE or MP_JOIN: the number of the copy, from 1 on.
+    Syn(u32),
+    /// SYN/ACK, and the copy that it answers, as its echoed timestamp tells (TSecr, RFC 7323 section 4.1).
+    SynAck(u32),
     /// Third packet of the first subflow's handshake; nobody waits for it, data follows at once.
+    #[default]
     HandshakeAck,
     /// Third packet of an MP_JOIN handshake, with the HMAC (RFC 8684 section 3.2).
     JoinAck,
@@ -111,8 +111,8 @@ impl HandshakeSizes {
     pub fn of(&self, content: &Content) -> u32 {
         let [syn, syn_ack, ack, confirmed] = self.0;
         match content {
-            Content::Syn => syn,
-            Content::SynAck => syn_ack,
+            Content::Syn(_) => syn,
+            Content::SynAck(_) => syn_ack,
             Content::HandshakeAck | Content::JoinAck => ack,
             Content::JoinConfirmed | Content::Data(_) | Content::Ack(_) => confirmed,
         }

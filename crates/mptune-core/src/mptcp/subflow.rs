@@ -110,7 +110,9 @@ pub struct Subflow {
     pub ack_timer: Source,
     /// Totals of earlier times that it was open, added to the sender's counters.
     pub counted: Totals,
+    /// Of the packet that waits for an answer: when its last and its first copy left, and how many did.
     asked_at: Nanos,
+    first_asked_at: Nanos,
     asked: u32,
     deadline: Nanos,
 }
@@ -155,6 +157,7 @@ impl Subflow {
             ack_timer: timers[1],
             counted: Totals::default(),
             asked_at: 0,
+            first_asked_at: 0,
             asked: 0,
             deadline: NEVER,
         }
@@ -222,13 +225,27 @@ impl Subflow {
     /// A handshake packet that requires an answer was sent (again).
     pub fn on_handshake_sent(&mut self, now: Nanos) {
         self.asked_at = now;
+        if self.asked == 0 {
+            self.first_asked_at = now;
+        }
         self.deadline = now + (HANDSHAKE_TIMEOUT << self.asked.min(HANDSHAKE_RETRIES));
         self.asked += 1;
     }
 
-    /// The handshake's next packet: measures the round trip unless the packet was repeated.
-    pub fn on_handshake_answered(&mut self, now: Nanos) -> Option<Nanos> {
-        let rtt = (self.asked == 1).then(|| now - self.asked_at);
+    /// Number of the next copy of the packet that waits for an answer, from 1 on.
+    pub fn next_copy(&self) -> u32 {
+        self.asked + 1
+    }
+
+    /// The handshake's next packet answers this copy: the round trip by timestamps (RFC 6298 section 3), of the first and of the
+    /// last copy, whose times are known.
+    pub fn on_handshake_answered(&mut self, now: Nanos, copy: u32) -> Option<Nanos> {
+        let sent_at = match copy {
+            _ if copy == self.asked => Some(self.asked_at),
+            1 => Some(self.first_asked_at),
+            _ => None,
+        };
+        let rtt = sent_at.map(|sent_at| now - sent_at);
         self.asked = 0;
         self.deadline = NEVER;
         rtt

@@ -104,8 +104,10 @@ impl TrialSpec {
         let is_first = flow == 0;
         let handshake = if is_first { option::CAPABLE } else { option::JOIN };
         match &packet.content {
-            Content::Syn => (record.flags, record.options) = (flag::SYN, handshake),
-            Content::SynAck => (record.flags, record.options) = (flag::SYN | flag::ACK, handshake),
+            Content::Syn(_) => (record.flags, record.options) = (flag::SYN, handshake),
+            Content::SynAck(_) => {
+                (record.flags, record.options) = (flag::SYN | flag::ACK, handshake)
+            }
             Content::HandshakeAck | Content::JoinAck => record.options |= handshake,
             Content::JoinConfirmed => {}
             Content::Data(segment) => {

@@ -86,7 +86,7 @@ impl Model {
     fn update_min_rtt(&mut self, window: &mut Window, ack: &Ack) {
         let expired = ack.now > self.min_rtt_at + MIN_RTT_AGE;
         if let Some(rtt) = ack.rtt {
-            if expired || self.min_rtt.is_none_or(|min_rtt| rtt <= min_rtt) {
+            if expired || self.min_rtt.is_none_or(|min_rtt| rtt < min_rtt) {
                 self.min_rtt = Some(rtt);
                 self.min_rtt_at = ack.now;
             }

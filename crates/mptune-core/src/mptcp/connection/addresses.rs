@@ -6,7 +6,6 @@
 
 use super::Connection;
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::Content;
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
 use crate::units::NEVER;
@@ -50,6 +49,6 @@ impl Connection {
         subflow.reopen(flow, sender, &self.timing);
         subflow.role = role;
         self.sender.refresh_one(io.now, &self.subflows, id);
-        self.send_handshake(io, id, Content::Syn);
+        self.send_syn(io, id);
     }
 }

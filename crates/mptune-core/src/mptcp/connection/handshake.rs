@@ -30,7 +30,7 @@ impl Connection {
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
-        self.send_handshake(io, id, Content::Syn);
+        self.send_syn(io, id);
     }
 
     /// The sender of a subflow that starts.
@@ -39,6 +39,12 @@ impl Connection {
         Sender::new(self.controller.clone(), sampled)
             .of_host(self.lengths, self.timing)
             .counting_whole(self.program.is_some())
+    }
+
+    /// Sends a SYN, or another copy of it.
+    pub(super) fn send_syn(&mut self, io: &mut Io, id: SubflowId) {
+        let copy = self.subflows[id].next_copy();
+        self.send_handshake(io, id, Content::Syn(copy));
     }
 
     /// Sends a handshake packet that requires an answer.
@@ -74,12 +80,12 @@ impl Connection {
         io.send(back, self.handshake_size(id, &content), packet);
     }
 
-    pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {
+    pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId, copy: u32) {
         let subflow = &mut self.subflows[id];
         if subflow.phase != Phase::SynSent {
             return;
         }
-        let rtt = subflow.on_handshake_answered(io.now);
+        let rtt = subflow.on_handshake_answered(io.now, copy);
         subflow.sender.on_established(io.now, rtt);
         subflow.receiver.note_rtt(rtt.unwrap_or(0));
         if self.joins(id) {
@@ -99,7 +105,7 @@ impl Connection {
     pub(super) fn on_join_confirmed(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         if subflow.phase == Phase::JoinAckSent {
-            subflow.on_handshake_answered(io.now);
+            subflow.on_handshake_answered(io.now, 1);
             self.on_established(io, id);
         }
     }
@@ -124,8 +130,10 @@ impl Connection {
             subflow.phase = Phase::Refused;
             self.report(io, Report::JoinFailed(id));
         } else {
-            let syn = subflow.phase == Phase::SynSent;
-            self.send_handshake(io, id, if syn { Content::Syn } else { Content::JoinAck });
+            match subflow.phase {
+                Phase::SynSent => self.send_syn(io, id),
+                _ => self.send_handshake(io, id, Content::JoinAck),
+            }
         }
     }
 }

@@ -24,10 +24,10 @@ impl Transport for Connection {
     fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match &packet.content {
             Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
-            Content::Syn => self.send_handshake_reply(io, id, Content::SynAck),
+            Content::Syn(copy) => self.send_handshake_reply(io, id, Content::SynAck(*copy)),
             Content::JoinAck => self.on_join(io, id),
             Content::HandshakeAck => self.receiver.on_established(io.now),
-            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
+            Content::SynAck(_) | Content::JoinConfirmed | Content::Ack(_) => {}
         }
     }
 
@@ -35,9 +35,9 @@ impl Transport for Connection {
     fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match &packet.content {
             Content::Ack(ack) => self.on_ack(io, id, ack),
-            Content::SynAck => self.on_syn_ack(io, id),
+            Content::SynAck(copy) => self.on_syn_ack(io, id, *copy),
             Content::JoinConfirmed => self.on_join_confirmed(io, id),
-            Content::Syn | Content::HandshakeAck | Content::JoinAck | Content::Data(_) => {}
+            Content::Syn(_) | Content::HandshakeAck | Content::JoinAck | Content::Data(_) => {}
         }
     }
 

@@ -81,13 +81,14 @@ impl DataSender {
     ) -> u32 {
         let mapping = self.buffer.mapping(data);
         let payload = u32::from(mapping.length);
+        // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
+        let ecn_capable = new && (self.members.ecn || subflow.sender.ecn_per_segment());
         let segment = Segment {
             seq,
             mapping,
-            // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
-            ecn_capable: new && (self.members.ecn || subflow.sender.ecn_per_segment()),
+            ecn_capable,
             congestion_experienced: false,
-            reduced: new && subflow.sender.take_ecn_signal(),
+            reduced: ecn_capable && subflow.sender.take_ecn_signal(),
             pushed,
             repeated: !new,
             echo: subflow.newest_stamp,

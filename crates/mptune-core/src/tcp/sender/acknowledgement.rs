@@ -40,7 +40,7 @@ impl Sender {
     /// The fast path of [`Self::on_any_ack`].
     fn on_plain_ack(&mut self, now: Nanos, next: Seq, peers: Peers<'_>) -> Progress {
         let prior_in_flight = self.next - self.una;
-        let mut delivery = Delivery::new(now, self.rtt.min);
+        let mut delivery = Delivery::new(now, self.rtt.min, 0);
         let (first, last) = (self.board.at(self.una).sent_at, self.board.at(next - 1).sent_at);
         delivery.note_plain(next - self.una, first, last, next);
         self.board.skip(delivery.delivered);
@@ -80,13 +80,13 @@ impl Sender {
         peers: Peers<'_>,
     ) -> Progress {
         let (prior_in_flight, lost_before) = (self.in_flight(), self.lost_total);
-        let mut delivery = Delivery::new(now, self.rtt.min);
+        let mut delivery = Delivery::new(now, self.rtt.min, self.sacked.end().unwrap_or_default());
         let advanced = self.update_scoreboard(ack, &mut delivery);
         let rtt = self.take_rtt_sample(now, &delivery);
         if delivery.delivered > 0 {
             self.note_delivered(now, &delivery);
         }
-        self.undo_if_spurious(now, ack, &delivery);
+        self.undo_if_spurious(now, ack, &delivery, advanced);
         let may_have_lost = self.sacked_out > 0 || self.state != State::Open;
         let retransmission_lost = may_have_lost && self.detect_losses(now);
         self.end_probe(now, ack, peers);
@@ -230,8 +230,8 @@ impl Sender {
             return;
         }
         delivery.original_of_lost |= segment.flags & LOST != 0;
-        // RFC 8985 section 6.2 step 3: delivered after something that was sent later.
-        self.rack.reordering_seen |= segment.sent_at < self.rack.sent_at && seq < self.rack.end;
+        // RFC 8985 section 6.2 step 3: delivered after something that was sent later (Linux `tcp_check_sack_reordering`).
+        self.rack.reordering_seen |= seq < delivery.sacked_until;
         delivery.note_unambiguous(segment.sent_at, seq);
     }
 

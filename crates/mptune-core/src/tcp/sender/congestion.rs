@@ -15,6 +15,7 @@ impl Sender {
                 self.window.cwnd = self.window.ssthresh;
             }
             self.state = State::Open;
+            self.only_marked = false;
             self.controller.on_recovered(&mut self.window, self.next, now);
         }
         let begins = match self.state {
@@ -23,8 +24,16 @@ impl Sender {
             State::Loss => retransmission_lost,
             State::Recovery => false,
         };
+        if self.only_marked && self.lost_out > 0 {
+            // Losses too: they are repaired within the same reduction (Linux `tcp_enter_recovery`).
+            self.only_marked = false;
+            self.counters.recoveries += 1;
+            self.recovery_end = self.next;
+        }
         if begins {
             self.congestion_event(now, peers);
+            // RFC 3168 section 6.1.2: CWR follows a reduction for any reason, and takes the echo of earlier marks with it.
+            self.ecn_signal = true;
             self.counters.recoveries += 1;
             self.state = State::Recovery;
             self.recovery_end = self.next;
@@ -44,6 +53,7 @@ impl Sender {
             self.undo = None;
             self.counters.ecn_reductions += 1;
             self.state = State::Recovery;
+            self.only_marked = true;
             self.recovery_end = self.next + 1;
             self.prr = Prr::new(self.whole_window());
             self.ecn_signal = true;

@@ -7,6 +7,8 @@ use crate::units::{Nanos, Seq};
 pub(super) struct Delivery {
     pub(super) now: Nanos,
     min_rtt: Nanos,
+    /// The end of what was selectively acknowledged before (`RACK.fack` of RFC 8985).
+    pub(super) sacked_until: Seq,
     pub(super) delivered: u32,
     /// A segment counted as lost was delivered without a retransmission.
     pub(super) original_of_lost: bool,
@@ -21,10 +23,11 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(now: Nanos, min_rtt: Nanos) -> Self {
+    pub(super) fn new(now: Nanos, min_rtt: Nanos, sacked_until: Seq) -> Self {
         Self {
             now,
             min_rtt,
+            sacked_until,
             delivered: 0,
             original_of_lost: false,
             ambiguous: false,

@@ -1,6 +1,6 @@
 //! Loss detection: RACK (RFC 8985 section 6, Linux `net/ipv4/tcp_recovery.c`), and losses declared by a timeout.
 
-use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Sender, State, Timer};
+use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Sender, Timer};
 use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
 /// RFC 8985 section 6.2 step 4: without reordering seen, three segments above a hole are enough.
@@ -10,7 +10,7 @@ impl Sender {
     /// RFC 8985 section 6.2 step 4, as Linux `tcp_rack_reo_wnd`.
     pub(super) fn reordering_window(&self) -> Nanos {
         if !self.rack.reordering_seen
-            && (self.state != State::Open || self.sacked_out >= DUPLICATE_THRESHOLD)
+            && (!self.repairs_nothing() || self.sacked_out >= DUPLICATE_THRESHOLD)
         {
             return 0;
         }

@@ -123,10 +123,14 @@ pub struct Sender {
     lost_out: u32,
     retransmitted_out: u32,
     state: State,
+    /// The recovery answers marks alone, and nothing was lost (Linux `TCP_CA_CWR`).
+    only_marked: bool,
     /// A recovery ends when SND.UNA reaches it.
     recovery_end: Seq,
     prr: Prr,
     undo: Option<Undo>,
+    /// After a timeout, the arrival of an original shows that it was needless (Linux `frto`).
+    original_may_tell: bool,
     rack: Rack,
     /// First original transmission that RACK has not checked.
     rack_scan: Seq,
@@ -187,9 +191,11 @@ impl Sender {
             lost_out: 0,
             retransmitted_out: 0,
             state: State::Open,
+            only_marked: false,
             recovery_end: 0,
             prr: Prr::default(),
             undo: None,
+            original_may_tell: false,
             rack: Rack::default(),
             rack_scan: 0,
             lost: VecDeque::new(),
@@ -364,10 +370,16 @@ impl Sender {
         self.state == State::Open
     }
 
-    /// The state as Linux numbers it (`tcp_ca_state`): 0 open, 3 recovery, 4 loss.
+    /// Nothing is being repaired: neither a recovery nor a timeout, or a reduction after marks alone.
+    fn repairs_nothing(&self) -> bool {
+        self.state == State::Open || self.only_marked
+    }
+
+    /// The state as Linux numbers it (`tcp_ca_state`): 0 open, 2 reduced after marks, 3 recovery, 4 loss.
     pub fn state_number(&self) -> u8 {
         match self.state {
             State::Open => 0,
+            State::Recovery if self.only_marked => 2,
             State::Recovery => 3,
             State::Loss => 4,
         }

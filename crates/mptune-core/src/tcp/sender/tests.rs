@@ -112,6 +112,17 @@ fn once_reordering_was_seen_three_segments_no_longer_suffice() {
 }
 
 #[test]
+fn reordering_is_seen_within_a_burst_too_but_not_in_the_order_of_the_blocks() {
+    // RFC 8985 section 6.2 step 3 goes by sequence, and Linux by the highest one SACKed before.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(6, 8), (2, 4)]);
+    assert!(!subject.sender.rack.reordering_seen, "one ACK has both");
+    subject.ack(101, 5, &[(6, 8)]);
+    assert!(subject.sender.rack.reordering_seen);
+}
+
+#[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     // RFC 8985 section 3: RACK detects lost retransmissions, which duplicate ACKs cannot.
     let mut subject = Subject::new("reno");
@@ -397,6 +408,46 @@ fn a_timeout_is_undone_by_the_timestamp_of_a_first_copy() {
 }
 
 #[test]
+fn a_timeout_stands_when_an_original_arrives_that_a_fast_recovery_before_it_left_behind() {
+    // RFC 5682 section 3.1 step 1, Linux `tcp_enter_loss`: no F-RTO while another recovery is under way.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 5)]);
+    assert_eq!(subject.retransmissions(100), [0]);
+    while subject.fire().1 != TimerAction::Timeout {}
+    let reduced = subject.sender.window.ssthresh;
+    subject.ack(2_000, 0, &[(1, 6)]);
+    assert_eq!((subject.sender.counters().undone, subject.sender.window.ssthresh), (0, reduced));
+}
+
+#[test]
+fn a_timeout_is_not_undone_by_an_echo_that_advances_nothing() {
+    let (mut subject, at_ms) = timed_out();
+    subject.sender.window.cwnd = 10.0;
+    assert!(subject.retransmissions(at_ms).contains(&1));
+    let mut sack = SackBlocks::default();
+    sack[0] = (1, 2);
+    let echo = Acknowledgement { next: 0, sack, original: true, ..Acknowledgement::default() };
+    subject.take(at_ms + 100, &echo);
+    assert_eq!(subject.sender.counters().undone, 0);
+}
+
+#[test]
+fn a_recovery_is_undone_by_the_timestamp_of_a_late_original() {
+    // Linux `tcp_try_undo_partial`: the hole is filled by a delayed packet, and reordering is seen.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    let before = subject.sender.window;
+    subject.ack(100, 0, &[(1, 4)]);
+    assert_eq!(subject.retransmissions(100), [0]);
+    let late = Acknowledgement { next: 4, original: true, ..Acknowledgement::default() };
+    subject.take(103, &late);
+    assert_eq!(subject.sender.counters().undone, 1);
+    assert!(subject.sender.is_open() && subject.sender.rack.reordering_seen);
+    assert!(subject.sender.window.cwnd >= before.cwnd);
+}
+
+#[test]
 fn a_timeout_stands_when_only_retransmissions_arrive() {
     let (mut subject, at) = timed_out();
     subject.ack(at + 150, 1, &[]);
@@ -454,6 +505,34 @@ fn an_ecn_echo_reduces_the_window_once_a_window_and_is_answered() {
     subject.ack(202, 15, &[]);
     assert!(subject.sender.window.cwnd >= 5.0);
     assert_eq!(subject.retransmissions(202), [] as [Seq; 0], "nothing was lost");
+}
+
+#[test]
+fn a_reduction_after_a_loss_or_a_timeout_is_signalled_too() {
+    // RFC 3168 section 6.1.2: CWR follows it for any reason, so that the echo of an older mark ends.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 4)]);
+    assert!(subject.sender.take_ecn_signal());
+    let (mut subject, _) = timed_out();
+    assert!(subject.sender.take_ecn_signal());
+}
+
+#[test]
+fn after_marks_alone_probes_and_the_reordering_window_stay() {
+    // Linux `tcp_schedule_loss_probe` and `tcp_rack_reo_wnd` in `TCP_CA_CWR`.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    let marked = Acknowledgement { next: 2, ecn_echo: true, ..Acknowledgement::default() };
+    subject.take(100, &marked);
+    assert_eq!(subject.sender.state_number(), 2);
+    let mut probed = subject.sender.clone();
+    assert_eq!(probed.on_timer(probed.deadline(0), &subject.peers, 0), TimerAction::Probe);
+    subject.ack(101, 2, &[(3, 4)]);
+    assert_eq!(subject.retransmissions(101), [] as [Seq; 0], "one segment above a hole is no loss");
+    subject.ack(102, 2, &[(3, 6)]);
+    assert_eq!((subject.retransmissions(102), subject.sender.state_number()), (vec![2], 3));
+    assert_eq!((subject.sender.counters().recoveries, subject.sender.window.ssthresh), (1, 5.0));
 }
 
 /// Fails unless a sender's counters and queues match its segments.

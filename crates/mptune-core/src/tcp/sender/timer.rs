@@ -17,7 +17,7 @@ impl Sender {
             return;
         }
         let timeout = (self.rtt.rto() << self.backoff.min(MAX_BACKOFF)).min(self.timing.rto_max);
-        let probe = self.state == State::Open && self.sacked_out == 0 && self.probe_end.is_none();
+        let probe = self.repairs_nothing() && self.sacked_out == 0 && self.probe_end.is_none();
         if !probe || self.backoff > 0 {
             self.set_timer(now, Timer::Retransmission, timeout);
             return;
@@ -50,7 +50,7 @@ impl Sender {
     #[cold]
     pub(super) fn shift_probe(&mut self, now: Nanos) {
         let srtt = self.rtt.srtt;
-        let is_open = self.state == State::Open && self.sacked_out == 0 && self.backoff == 0;
+        let is_open = self.repairs_nothing() && self.sacked_out == 0 && self.backoff == 0;
         let age = now - self.board.at(self.una).sent_at;
         if !self.timing.pauses
             || self.timing.clock.is_exact()
@@ -126,11 +126,15 @@ impl Sender {
         let new_event = self.state == State::Open
             || self.una >= self.recovery_end
             || (self.state == State::Loss && self.backoff == 1);
+        // F-RTO's condition (Linux `tcp_enter_loss`): no other recovery, or timeouts in a row.
+        self.original_may_tell = self.state == State::Open || self.backoff > 1;
         if new_event {
             self.congestion_event(now, peers);
         }
+        self.ecn_signal = true;
         self.mark_all_lost(now);
         self.state = State::Loss;
+        self.only_marked = false;
         self.recovery_end = self.next;
         self.probe_end = None;
         self.window.cwnd = f64::from(self.in_flight() + 1);

@@ -1,9 +1,11 @@
 //! Undo of a spurious reduction: the segments were late, not lost (Linux `net/ipv4/tcp_input.c`,
 //! `tcp_try_undo_recovery`, `tcp_try_undo_loss`, `tcp_try_undo_dsack`).
 //!
-//! Three criteria: every retransmission was reported as duplicate (D-SACK, RFC 3708); after a timeout an original
-//! that was not retransmitted is delivered (F-RTO, RFC 5682 step 3.b), or the ACK of one that was echoes the timestamp of
-//! its first copy (Eifel, RFC 3522). Linux looks at timestamps in a fast recovery too, one round trip before D-SACK.
+//! Three criteria: every retransmission was reported as duplicate (D-SACK, RFC 3708); after a timeout outside a fast
+//! recovery an original that was not retransmitted is delivered (F-RTO, RFC 5682 steps 1 and 3.b); after any timeout an ACK that
+//! advances SND.UNA over one that was echoes the timestamp of its first copy (Eifel, RFC 3522). In a fast recovery such an ACK
+//! shows that segments are reordered, and undoes the reduction when no retransmission is in flight (Linux
+//! `tcp_try_undo_partial`).
 
 use super::delivery::Delivery;
 use super::{LOST, Sender, State};
@@ -17,6 +19,7 @@ impl Sender {
         now: Nanos,
         ack: &Acknowledgement,
         delivery: &Delivery,
+        advanced: bool,
     ) {
         let Some(undo) = &mut self.undo else { return };
         // The duplicate of a tail loss probe does not explain a retransmission.
@@ -24,8 +27,14 @@ impl Sender {
             undo.unexplained = undo.unexplained.saturating_sub(1);
         }
         let all_duplicates = undo.retransmitted && undo.unexplained == 0;
-        let late = delivery.original_of_lost || (delivery.ambiguous && ack.original);
-        if all_duplicates || (self.state == State::Loss && late) {
+        let echoed = advanced && delivery.ambiguous && ack.original;
+        let late = match self.state {
+            State::Open => false,
+            State::Recovery => echoed && self.retransmitted_out == 0,
+            State::Loss => echoed || self.original_may_tell && delivery.original_of_lost,
+        };
+        self.rack.reordering_seen |= echoed && self.state == State::Recovery;
+        if all_duplicates || late {
             self.undo_reduction(now);
         }
     }
@@ -44,6 +53,7 @@ impl Sender {
         self.rack_scan = self.una;
         if self.state != State::Open {
             self.state = State::Open;
+            self.only_marked = false;
             self.controller.on_recovered(&mut self.window, self.next, now);
         }
     }
