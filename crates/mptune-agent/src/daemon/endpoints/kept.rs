@@ -3,9 +3,9 @@
 //! Everything is in the journal before it is made. Which addresses are used, and which connection gives the roles, is
 //! decided elsewhere (`endpoints`).
 
-use crate::daemon::endpoint_journal::{EndpointJournal, Made};
+use crate::daemon::endpoint_journal::{EndpointJournal, Made, Raised};
 use crate::kernel::error::{Error, Refusal};
-use crate::kernel::mptcp_pm::endpoints::{BACKUP, IMPLICIT, Limits, PathManager};
+use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, IMPLICIT, Limits, PathManager};
 use crate::kernel::mptcp_pm::most;
 use crate::kernel::pair::Pair;
 use crate::undo::steps;
@@ -17,18 +17,63 @@ use std::net::IpAddr;
 const MOST: u32 = 64;
 const ANNOUNCED: u32 = 2;
 
+/// What the kernel's path manager is asked for; in tests another is in its place.
+pub trait Kernel {
+    /// All endpoints.
+    ///
+    /// # Errors
+    /// Of this and all the others: it is refused, or the kernel does not answer.
+    fn endpoints(&mut self) -> Result<Vec<Endpoint>, Error>;
+    /// Adds an endpoint with the number it has.
+    fn add(&mut self, endpoint: &Endpoint) -> Result<(), Error>;
+    /// Removes an endpoint.
+    fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error>;
+    /// Makes an endpoint standby or not.
+    fn set_flags(&mut self, endpoint: &Endpoint) -> Result<(), Error>;
+    /// The limits.
+    fn limits(&mut self) -> Result<Limits, Error>;
+    /// Sets the limits.
+    fn set_limits(&mut self, limits: Limits) -> Result<(), Error>;
+}
+
+impl Kernel for PathManager {
+    fn endpoints(&mut self) -> Result<Vec<Endpoint>, Error> {
+        self.endpoints()
+    }
+
+    fn add(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        self.add(endpoint)
+    }
+
+    fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        self.delete(endpoint)
+    }
+
+    fn set_flags(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        self.set_flags(endpoint)
+    }
+
+    fn limits(&mut self) -> Result<Limits, Error> {
+        self.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits) -> Result<(), Error> {
+        self.set_limits(limits)
+    }
+}
+
 /// The endpoints that are kept.
-pub struct Kept {
-    pm: PathManager,
+pub struct Kept<K = PathManager> {
+    pm: K,
     /// What of them was made here.
     pub journal: EndpointJournal,
     /// The subflows that the connection in charge asks for.
     wanted: HashMap<Pair, bool>,
 }
 
-impl Kept {
+impl<K: Kernel> Kept<K> {
     /// What the journal has, of this path manager.
-    pub fn new(pm: PathManager, journal: EndpointJournal) -> Self {
+    pub fn new(pm: K, journal: EndpointJournal) -> Self {
         Self { pm, journal, wanted: HashMap::new() }
     }
 
@@ -81,17 +126,22 @@ impl Kept {
         }
     }
 
-    /// Sets limits that were others, which the journal has first.
+    /// Sets limits that were others, which the journal has first. Refused, they and the journal are as before.
     fn set_limits(&mut self, present: Limits, wanted: Limits) -> Result<(), Error> {
         if wanted == present {
             return Ok(());
         }
-        let before = self.journal.limits.map_or(present, |(before, _)| before);
-        self.journal.limits = Some((before, wanted));
+        let earlier = self.journal.limits.clone();
+        self.journal.limits = Some(Raised::from(earlier.as_ref(), present, wanted));
         self.journal.write()?;
-        self.pm.set_limits(wanted)?;
+        let done = self.pm.set_limits(wanted);
         steps::changed();
-        Ok(())
+        // After any other failure they may be those.
+        if matches!(done, Err(Error::Refused(_))) {
+            self.journal.limits = earlier;
+            self.journal.write()?;
+        }
+        done
     }
 
     /// Removes what was made here, and puts the limits back unless somebody has changed them since.
@@ -99,10 +149,10 @@ impl Kept {
         for made in self.journal.endpoints.clone() {
             self.remove(&made)?;
         }
-        if let Some((before, set)) = self.journal.limits
-            && self.pm.limits()? == set
+        if let Some(raised) = &self.journal.limits
+            && raised.set.contains(&self.pm.limits()?)
         {
-            self.pm.set_limits(before)?;
+            self.pm.set_limits(raised.before)?;
             steps::changed();
         }
         self.journal.remove()
@@ -139,3 +189,6 @@ fn refused(address: IpAddr, why: &str) -> Error {
     let request = format!("priority of endpoint {address}");
     Error::Refused(Refusal::new(&request, libc::EBUSY, Some(why.to_owned())))
 }
+
+#[cfg(test)]
+mod tests;

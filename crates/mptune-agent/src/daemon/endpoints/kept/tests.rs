@@ -1,0 +1,168 @@
+//! Endpoints and limits of a path manager that is none: what is asked of it, and what is left of it.
+
+use super::*;
+use crate::undo::directory::Directory;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// The state of a kernel's path manager.
+#[derive(Debug)]
+struct State {
+    endpoints: Vec<Endpoint>,
+    limits: Limits,
+    /// The most of a limit that it takes.
+    most: u32,
+    /// It dies when its limits are set next: before that, or after it.
+    dies: Option<bool>,
+}
+
+/// A kernel that others look into too.
+#[derive(Debug, Clone)]
+struct Fake(Rc<RefCell<State>>);
+
+fn refusal(number: i32) -> Error {
+    Error::Refused(Refusal::new("it", number, None))
+}
+
+impl Kernel for Fake {
+    fn endpoints(&mut self) -> Result<Vec<Endpoint>, Error> {
+        Ok(self.0.borrow().endpoints.clone())
+    }
+
+    fn add(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let mut state = self.0.borrow_mut();
+        if state.endpoints.iter().any(|one| one.ip == endpoint.ip || one.id == endpoint.id) {
+            return Err(refusal(libc::EINVAL));
+        }
+        state.endpoints.push(*endpoint);
+        Ok(())
+    }
+
+    fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let mut state = self.0.borrow_mut();
+        let before = state.endpoints.len();
+        state.endpoints.retain(|one| one.id != endpoint.id);
+        if state.endpoints.len() < before { Ok(()) } else { Err(refusal(libc::EINVAL)) }
+    }
+
+    fn set_flags(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let mut state = self.0.borrow_mut();
+        let own = state.endpoints.iter_mut().find(|one| one.id == endpoint.id);
+        own.map(|own| own.flags = endpoint.flags).ok_or_else(|| refusal(libc::EINVAL))
+    }
+
+    fn limits(&mut self) -> Result<Limits, Error> {
+        Ok(self.0.borrow().limits)
+    }
+
+    fn set_limits(&mut self, limits: Limits) -> Result<(), Error> {
+        let mut state = self.0.borrow_mut();
+        if state.dies == Some(true) {
+            return Err(Error::Failed("killed".to_owned()));
+        }
+        if limits.subflows > state.most {
+            return Err(refusal(libc::EINVAL));
+        }
+        state.limits = limits;
+        match state.dies {
+            Some(_) => Err(Error::Failed("killed".to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A path manager, the place of a journal, and what is kept of both.
+struct World {
+    kernel: Fake,
+    place: PathBuf,
+    kept: Kept<Fake>,
+}
+
+fn limits(subflows: u32, add_addr_accepted: u32) -> Limits {
+    Limits { subflows, add_addr_accepted }
+}
+
+fn address(number: u8) -> IpAddr {
+    [10, 0, number, 2].into()
+}
+
+impl World {
+    fn new(name: &str, most: u32) -> Self {
+        let place = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
+        let (endpoints, limits) = (Vec::new(), limits(2, 0));
+        let kernel = Fake(Rc::new(RefCell::new(State { endpoints, limits, most, dies: None })));
+        let kept = kept(&kernel, &place);
+        Self { kernel, place, kept }
+    }
+
+    /// Endpoints for this many addresses, and limits for them.
+    fn keep(&mut self, count: u8) -> Result<(), Error> {
+        (1..=count).try_for_each(|number| self.kept.make(address(number), 7))?;
+        self.kept.raise_limits()
+    }
+
+    /// The next daemon, which knows the journal alone.
+    fn restart(&mut self) {
+        self.kernel.0.borrow_mut().dies = None;
+        self.kept = kept(&self.kernel, &self.place);
+    }
+
+    fn limits(&self) -> Limits {
+        self.kernel.0.borrow().limits
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.place);
+    }
+}
+
+fn kept(kernel: &Fake, place: &std::path::Path) -> Kept<Fake> {
+    let place = (Directory::make(place).unwrap(), "endpoints.json");
+    let there = kernel.0.borrow().endpoints.clone();
+    Kept::new(kernel.clone(), EndpointJournal::open(place, &there).unwrap())
+}
+
+#[test]
+fn limits_that_a_kernel_refuses_are_not_taken_for_those_that_it_has() {
+    let mut world = World::new("refused", 8);
+    world.keep(3).unwrap(); // 9 are refused, 8 are not
+    assert_eq!(world.limits(), limits(8, 2));
+    world.keep(4).unwrap();
+    world.kept.take_back().unwrap();
+    assert_eq!((world.limits(), world.kernel.endpoints().unwrap()), (limits(2, 0), vec![]));
+    assert!(!world.place.exists());
+}
+
+#[test]
+fn whenever_it_is_killed_the_limits_are_known_as_its_own() {
+    for before in [true, false] {
+        let mut world = World::new("killed", 64);
+        world.keep(1).unwrap();
+        assert_eq!(world.limits(), limits(3, 2));
+        world.kernel.0.borrow_mut().dies = Some(before);
+        assert!(world.keep(2).is_err());
+        world.restart();
+        world.kept.take_back().unwrap();
+        assert_eq!(world.limits(), limits(2, 0), "{before}");
+    }
+}
+
+#[test]
+fn what_somebody_has_set_meanwhile_is_what_limits_are_put_back_to() {
+    let mut world = World::new("meanwhile", 64);
+    world.keep(1).unwrap();
+    world.kernel.0.borrow_mut().limits = limits(4, 1);
+    world.keep(2).unwrap();
+    assert_eq!(world.limits(), limits(6, 2));
+    world.kept.take_back().unwrap();
+    assert_eq!(world.limits(), limits(4, 1));
+    // What is set after the last change stays.
+    world.restart();
+    world.keep(1).unwrap();
+    world.kernel.0.borrow_mut().limits = limits(5, 5);
+    world.kept.take_back().unwrap();
+    assert_eq!(world.limits(), limits(5, 5));
+}
