@@ -81,7 +81,8 @@ impl<K: Kernel> Kept<K> {
     pub fn make(&mut self, address: IpAddr, device: u32) -> Result<(), Error> {
         let there = self.pm.endpoints()?;
         let own = there.iter().find(|one| one.ip == address && one.port == 0);
-        if own.is_some_and(|one| one.flags & IMPLICIT == 0) {
+        let implicit = own.filter(|one| one.flags & IMPLICIT != 0);
+        if own.is_some() && implicit.is_none() {
             return Ok(());
         }
         let mut taken: BTreeSet<u8> = there.iter().map(|one| one.id).collect();
@@ -90,7 +91,9 @@ impl<K: Kernel> Kept<K> {
         let made = Made { address, id, device };
         self.journal.endpoints.push(made.clone());
         self.journal.write()?;
-        let done = self.pm.add(&made.endpoint(false));
+        // One that the kernel has made by itself gives way to one without a number only.
+        let gone = implicit.map_or(Ok(()), |implicit| self.delete(implicit));
+        let done = gone.and_then(|()| self.pm.add(&made.endpoint(false)));
         steps::changed();
         if done.is_err() {
             self.journal.endpoints.retain(|one| *one != made);
@@ -99,10 +102,17 @@ impl<K: Kernel> Kept<K> {
         done
     }
 
+    /// Removes an endpoint.
+    fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let done = self.pm.delete(endpoint);
+        steps::changed();
+        done
+    }
+
     /// Removes one of those made here.
     pub fn remove(&mut self, made: &Made) -> Result<(), Error> {
         if made.find(&self.pm.endpoints()?).is_some() {
-            self.pm.delete(&made.endpoint(false))?;
+            self.delete(&made.endpoint(false))?;
         }
         self.journal.endpoints.retain(|one| one != made);
         self.journal.write()

@@ -1,6 +1,7 @@
 //! Endpoints and limits of a path manager that is none: what is asked of it, and what is left of it.
 
 use super::*;
+use crate::kernel::mptcp_pm::endpoints::SUBFLOW;
 use crate::undo::directory::Directory;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -165,4 +166,16 @@ fn what_somebody_has_set_meanwhile_is_what_limits_are_put_back_to() {
     world.kernel.0.borrow_mut().limits = limits(5, 5);
     world.kept.take_back().unwrap();
     assert_eq!(world.limits(), limits(5, 5));
+}
+
+#[test]
+fn one_that_the_kernel_has_made_by_itself_makes_room() {
+    let mut world = World::new("implicit", 8);
+    let implicit =
+        Endpoint { id: 1, ip: address(1), port: 0, flags: SUBFLOW | IMPLICIT, device: 0 };
+    world.kernel.add(&implicit).unwrap();
+    world.keep(1).unwrap();
+    let made = world.kept.journal.endpoints.clone();
+    assert_eq!(world.kernel.endpoints().unwrap(), [made[0].endpoint(false)]);
+    assert_ne!(made[0].id, implicit.id);
 }
