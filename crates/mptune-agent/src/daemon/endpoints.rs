@@ -222,6 +222,10 @@ impl Steering for Endpoints {
 
     fn step(&mut self) -> Result<(), Error> {
         self.manager.step()?;
+        // A role that was refused because of a subflow that has ended is ordered again at the next glance.
+        let established = self.manager.live().flat_map(|(_, one)| one.established());
+        let pairs = established.map(|(_, pair)| pair).collect();
+        self.kept.borrow_mut().established(&pairs);
         let now_ns = sys::monotonic_ns();
         if self.addresses_at_ns.is_some_and(|at_ns| now_ns >= at_ns) {
             self.addresses_at_ns = None;

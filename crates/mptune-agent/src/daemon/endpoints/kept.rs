@@ -9,7 +9,7 @@ use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, IMPLICIT, Limits, Pat
 use crate::kernel::mptcp_pm::most;
 use crate::kernel::pair::Pair;
 use crate::undo::steps;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Most subflows to ask for, of which the kernel may refuse more than `most::EVERY`; and the announced addresses
@@ -171,6 +171,11 @@ impl<K: Kernel> Kept<K> {
     /// Another connection is in charge.
     pub fn forget_wanted(&mut self) {
         self.wanted.clear();
+    }
+
+    /// These are all subflows that the connection in charge still has: the others ask for nothing any more.
+    pub fn established(&mut self, pairs: &HashSet<Pair>) {
+        self.wanted.retain(|pair, _| pairs.contains(pair));
     }
 
     /// A subflow of the connection that speaks should be standby or not: the endpoint at its address is

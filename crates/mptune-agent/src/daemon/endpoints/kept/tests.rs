@@ -179,3 +179,17 @@ fn one_that_the_kernel_has_made_by_itself_makes_room() {
     assert_eq!(world.kernel.endpoints().unwrap(), [made[0].endpoint(false)]);
     assert_ne!(made[0].id, implicit.id);
 }
+
+#[test]
+fn a_subflow_that_has_ended_holds_no_endpoint_active() {
+    let mut world = World::new("ended", 8);
+    world.keep(1).unwrap();
+    let pair = |port| Pair { local: (address(1), port).into(), remote: ([10, 1, 0, 2], 80).into() };
+    let flags = |world: &World| world.kernel.0.borrow().endpoints[0].flags & BACKUP;
+    world.kept.set(&pair(1), false).unwrap();
+    assert!(world.kept.set(&pair(2), true).is_err());
+    assert_eq!(flags(&world), 0);
+    world.kept.established(&HashSet::from([pair(2)]));
+    world.kept.set(&pair(2), true).unwrap();
+    assert_eq!(flags(&world), BACKUP);
+}
