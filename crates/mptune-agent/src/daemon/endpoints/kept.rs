@@ -111,8 +111,12 @@ impl<K: Kernel> Kept<K> {
 
     /// Removes one of those made here.
     pub fn remove(&mut self, made: &Made) -> Result<(), Error> {
-        if made.find(&self.pm.endpoints()?).is_some() {
-            self.delete(&made.endpoint(false))?;
+        if made.find(&self.pm.endpoints()?).is_some()
+            && let Err(error) = self.delete(&made.endpoint(false))
+            // Somebody else may have been faster.
+            && (!matches!(error, Error::Refused(_)) || made.find(&self.pm.endpoints()?).is_some())
+        {
+            return Err(error);
         }
         self.journal.endpoints.retain(|one| one != made);
         self.journal.write()

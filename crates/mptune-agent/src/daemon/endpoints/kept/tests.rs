@@ -16,6 +16,8 @@ struct State {
     most: u32,
     /// It dies when its limits are set next: before that, or after it.
     dies: Option<bool>,
+    /// Somebody else removes what is to be removed, just before that.
+    rival: bool,
 }
 
 /// A kernel that others look into too.
@@ -42,6 +44,9 @@ impl Kernel for Fake {
 
     fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
         let mut state = self.0.borrow_mut();
+        if state.rival {
+            state.endpoints.retain(|one| one.id != endpoint.id);
+        }
         let before = state.endpoints.len();
         state.endpoints.retain(|one| one.id != endpoint.id);
         if state.endpoints.len() < before { Ok(()) } else { Err(refusal(libc::EINVAL)) }
@@ -92,7 +97,8 @@ impl World {
     fn new(name: &str, most: u32) -> Self {
         let place = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
         let (endpoints, limits) = (Vec::new(), limits(2, 0));
-        let kernel = Fake(Rc::new(RefCell::new(State { endpoints, limits, most, dies: None })));
+        let state = State { endpoints, limits, most, dies: None, rival: false };
+        let kernel = Fake(Rc::new(RefCell::new(state)));
         let kept = kept(&kernel, &place);
         Self { kernel, place, kept }
     }
@@ -192,4 +198,14 @@ fn a_subflow_that_has_ended_holds_no_endpoint_active() {
     world.kept.established(&HashSet::from([pair(2)]));
     world.kept.set(&pair(2), true).unwrap();
     assert_eq!(flags(&world), BACKUP);
+}
+
+#[test]
+fn one_that_somebody_else_removes_meanwhile_is_gone_and_no_failure() {
+    let mut world = World::new("rival", 8);
+    world.keep(1).unwrap();
+    world.kernel.0.borrow_mut().rival = true;
+    let made = world.kept.journal.endpoints[0].clone();
+    world.kept.remove(&made).unwrap();
+    assert_eq!(world.kept.journal.endpoints, []);
 }
