@@ -75,6 +75,9 @@ struct Contents {
     endpoints: Vec<Made>,
     /// Subflows and announced addresses: before, and what they may have been set to.
     limits: Option<Vec<(u32, u32)>>,
+    /// All of it is to stay.
+    #[serde(default)]
+    keep: bool,
 }
 
 /// The file and its content.
@@ -86,9 +89,16 @@ pub struct EndpointJournal {
     pub endpoints: Vec<Made>,
     /// The limits, if they were changed.
     pub limits: Option<Raised>,
+    /// All of it stays when the daemon has ended, however it ends.
+    pub keep: bool,
 }
 
 impl EndpointJournal {
+    /// True if there is a file, of whichever network namespace.
+    pub fn is_at((directory, name): &Place) -> bool {
+        !matches!(directory.read(name), Err(error) if error.kind() == ErrorKind::NotFound)
+    }
+
     /// The changes of an earlier daemon that are still in place.
     ///
     /// # Errors
@@ -108,7 +118,23 @@ impl EndpointJournal {
         let mut endpoints = contents.endpoints;
         endpoints.retain(|made| made.find(there).is_some());
         let limits = contents.limits.as_deref().and_then(raised);
-        Ok(Self { place, boot, namespace, endpoints, limits })
+        Ok(Self { place, boot, namespace, endpoints, limits, keep: contents.keep })
+    }
+
+    /// From now on all of it is to stay, or not.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&mut self, keep: bool) -> Result<(), Error> {
+        let is_same = self.keep == keep;
+        self.keep = keep;
+        // An empty one is written with what comes first.
+        if is_same || self.is_empty() { Ok(()) } else { self.write() }
+    }
+
+    /// True if there is nothing to take back.
+    pub fn is_empty(&self) -> bool {
+        self.endpoints.is_empty() && self.limits.is_none()
     }
 
     /// Writes it, so that it is on the disk when this returns.
@@ -124,6 +150,7 @@ impl EndpointJournal {
             limits: self.limits.as_ref().map(|raised| {
                 [raised.before].iter().chain(&raised.set).copied().map(pair).collect()
             }),
+            keep: self.keep,
         };
         let bytes = serde_json::to_vec(&contents).expect("structures always serialise");
         let (directory, name) = &self.place;

@@ -6,7 +6,7 @@
 //! before it is made (`noted`), so that after a crash the next one knows it as its own; endpoints that are not
 //! among that are somebody else's and are left alone, and so are the roles of their subflows.
 
-mod kept;
+pub mod kept;
 
 use self::kept::Kept;
 use super::endpoint_journal::{EndpointJournal, Place};
@@ -109,7 +109,6 @@ pub struct Endpoints {
     kept: Rc<RefCell<Kept>>,
     policies: Rc<dyn Policies>,
     addresses: Rc<Addresses>,
-    keep: bool,
     diag: Diag,
     loads: Loads,
     speaker: Option<u32>,
@@ -131,7 +130,8 @@ impl Endpoints {
     ) -> Result<Self, Error> {
         let policies: Rc<dyn Policies> = policies.into();
         let mut pm = PathManager::open()?;
-        let journal = EndpointJournal::open(journal, &pm.endpoints()?)?;
+        let mut journal = EndpointJournal::open(journal, &pm.endpoints()?)?;
+        journal.keep(keep)?;
         let kept = Rc::new(RefCell::new(Kept::new(pm, journal)));
         let roles = Box::new(Roles(kept.clone()));
         let manager = Manager::of_one(Box::new(policies.clone()), addresses.clone(), roles)?;
@@ -140,7 +140,6 @@ impl Endpoints {
             kept,
             policies,
             addresses,
-            keep,
             diag: Diag::open()?,
             loads: Loads::default(),
             speaker: None,
@@ -266,7 +265,8 @@ impl Steering for Endpoints {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        if self.keep { Ok(()) } else { self.kept.borrow_mut().take_back() }
+        let mut kept = self.kept.borrow_mut();
+        if kept.journal.keep { Ok(()) } else { kept.take_back().map(drop) }
     }
 }
 

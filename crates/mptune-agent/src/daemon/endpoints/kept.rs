@@ -3,7 +3,7 @@
 //! Everything is in the journal before it is made. Which addresses are used, and which connection gives the roles, is
 //! decided elsewhere (`endpoints`).
 
-use crate::daemon::endpoint_journal::{EndpointJournal, Made, Raised};
+use crate::daemon::endpoint_journal::{EndpointJournal, Made, Place, Raised};
 use crate::kernel::error::{Error, Refusal};
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, IMPLICIT, Limits, PathManager};
 use crate::kernel::mptcp_pm::most;
@@ -60,6 +60,28 @@ impl Kernel for PathManager {
     fn set_limits(&mut self, limits: Limits) -> Result<(), Error> {
         self.set_limits(limits)
     }
+}
+
+/// Takes back what a daemon of this network namespace has left that was killed, unless it is to stay; the names of
+/// that. The caller sees to it that no daemon is at work.
+///
+/// # Errors
+/// The journal cannot be read, or the kernel refuses.
+pub fn take_back_left(place: Place) -> Result<Vec<String>, Error> {
+    if !EndpointJournal::is_at(&place) {
+        return Ok(Vec::new());
+    }
+    let mut pm = PathManager::open()?;
+    let journal = EndpointJournal::open(place, &pm.endpoints()?)?;
+    left(pm, journal)
+}
+
+fn left(pm: impl Kernel, journal: EndpointJournal) -> Result<Vec<String>, Error> {
+    // An empty one may be that of another network namespace.
+    if journal.keep || journal.is_empty() {
+        return Ok(Vec::new());
+    }
+    Kept::new(pm, journal).take_back()
 }
 
 /// The endpoints that are kept.
@@ -158,18 +180,23 @@ impl<K: Kernel> Kept<K> {
         done
     }
 
-    /// Removes what was made here, and puts the limits back unless somebody has changed them since.
-    pub fn take_back(&mut self) -> Result<(), Error> {
+    /// Removes what was made here, and puts the limits back unless somebody has changed them since; the names of
+    /// what was there to take back.
+    pub fn take_back(&mut self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
         for made in self.journal.endpoints.clone() {
             self.remove(&made)?;
+            names.push(format!("endpoint {}", made.address));
         }
         if let Some(raised) = &self.journal.limits
             && raised.set.contains(&self.pm.limits()?)
         {
             self.pm.set_limits(raised.before)?;
             steps::changed();
+            names.push("limits of the path manager".to_owned());
         }
-        self.journal.remove()
+        self.journal.remove()?;
+        Ok(names)
     }
 
     /// Another connection is in charge.

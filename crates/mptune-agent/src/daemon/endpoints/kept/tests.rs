@@ -4,7 +4,7 @@ use super::*;
 use crate::kernel::mptcp_pm::endpoints::SUBFLOW;
 use crate::undo::directory::Directory;
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The state of a kernel's path manager.
@@ -99,7 +99,7 @@ impl World {
         let (endpoints, limits) = (Vec::new(), limits(2, 0));
         let state = State { endpoints, limits, most, dies: None, rival: false };
         let kernel = Fake(Rc::new(RefCell::new(state)));
-        let kept = kept(&kernel, &place);
+        let kept = Kept::new(kernel.clone(), journal(&place, &[]));
         Self { kernel, place, kept }
     }
 
@@ -112,7 +112,11 @@ impl World {
     /// The next daemon, which knows the journal alone.
     fn restart(&mut self) {
         self.kernel.0.borrow_mut().dies = None;
-        self.kept = kept(&self.kernel, &self.place);
+        self.kept = Kept::new(self.kernel.clone(), self.journal());
+    }
+
+    fn journal(&self) -> EndpointJournal {
+        journal(&self.place, &self.kernel.0.borrow().endpoints)
     }
 
     fn limits(&self) -> Limits {
@@ -126,10 +130,9 @@ impl Drop for World {
     }
 }
 
-fn kept(kernel: &Fake, place: &std::path::Path) -> Kept<Fake> {
+fn journal(place: &Path, there: &[Endpoint]) -> EndpointJournal {
     let place = (Directory::make(place).unwrap(), "endpoints.json");
-    let there = kernel.0.borrow().endpoints.clone();
-    Kept::new(kernel.clone(), EndpointJournal::open(place, &there).unwrap())
+    EndpointJournal::open(place, there).unwrap()
 }
 
 #[test]
@@ -208,4 +211,18 @@ fn one_that_somebody_else_removes_meanwhile_is_gone_and_no_failure() {
     let made = world.kept.journal.endpoints[0].clone();
     world.kept.remove(&made).unwrap();
     assert_eq!(world.kept.journal.endpoints, []);
+}
+
+#[test]
+fn what_a_killed_daemon_has_left_is_taken_back_unless_it_is_to_stay() {
+    let mut world = World::new("left", 8);
+    world.keep(1).unwrap();
+    world.kept.journal.keep(true).unwrap();
+    assert_eq!(left(world.kernel.clone(), world.journal()), Ok(vec![]));
+    assert_eq!((world.kernel.endpoints().unwrap().len(), world.limits()), (1, limits(3, 2)));
+    world.kept.journal.keep(false).unwrap();
+    let names = ["endpoint 10.0.1.2", "limits of the path manager"].map(str::to_owned).to_vec();
+    assert_eq!(left(world.kernel.clone(), world.journal()), Ok(names));
+    assert_eq!((world.kernel.endpoints().unwrap(), world.limits()), (vec![], limits(2, 0)));
+    assert!(!world.place.exists());
 }
