@@ -435,12 +435,13 @@ fn differs(entry: &Change<impl Setting>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::kind::State;
     use super::super::sysctl::Sysctl;
     use super::*;
 
-    fn store(name: &str) -> Store {
+    /// In a directory of the test's own.
+    pub fn store(name: &str) -> Store {
         let directory = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
         let namespace = places::namespace().unwrap();
         Store { directory, boot: "this".to_owned(), namespace, ending: String::new() }
