@@ -81,13 +81,24 @@ fn is_unit_possible() -> bool {
 
 /// True if systemd has started it.
 fn start_unit(program: &Path, confirm: &Confirm) -> bool {
+    let done = unit(program, confirm).status();
+    steps::changed();
+    done.is_ok_and(|status| status.success())
+}
+
+/// The command that starts it as a unit.
+fn unit(program: &Path, confirm: &Confirm) -> Command {
     let passed_on = PASSED_ON.iter().filter_map(|name| {
         let mut text = OsString::from(format!("--setenv={name}="));
         text.push(std::env::var_os(name)?);
         Some(text)
     });
-    let done = Command::new("systemd-run")
+    let mut command = Command::new("systemd-run");
+    command
         .args(["--quiet", "--collect", "--property=Restart=on-failure"])
+        // Without it a program that cannot be executed, as where /var is mounted noexec, counts as started. A systemd
+        // that does not know it (before 240) refuses the unit, and a process waits instead.
+        .arg("--property=Type=exec")
         .arg(format!("--unit=mptune-revert-{}", confirm.token))
         .arg("--description=puts mptune's settings back unless somebody confirms them")
         .args(passed_on)
@@ -95,10 +106,8 @@ fn start_unit(program: &Path, confirm: &Confirm) -> bool {
         .arg("reverter")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    steps::changed();
-    done.is_ok_and(|status| status.success())
+        .stderr(Stdio::null());
+    command
 }
 
 fn start_process(program: &Path) -> io::Result<()> {
@@ -251,10 +260,14 @@ mod tests {
     use super::super::sysctl::Sysctl;
     use super::*;
 
-    /// A journal that waits for a confirmation, and its confirmation.
-    fn awaited(store: &Store) -> Confirm {
+    fn confirm() -> Confirm {
         let by = "process".to_owned();
-        let confirm = Confirm { token: "a token".to_owned(), within_s: 1, deadline_ns: 0, by };
+        Confirm { token: "a-token".to_owned(), within_s: 1, deadline_ns: 0, by }
+    }
+
+    /// A journal that waits for a confirmation.
+    fn awaited(store: &Store) -> Confirm {
+        let confirm = confirm();
         let mut content = store.content::<Sysctl>("a run");
         content.confirm = Some(confirm.clone());
         let setting = Sysctl { name: "net.ipv4.tcp_wmem".to_owned(), value: String::new() };
@@ -269,6 +282,15 @@ mod tests {
     fn at_once(store: &Store, content: Content<Sysctl>) -> (Vec<String>, Vec<Kept>) {
         store.forget().unwrap();
         (content.entries.iter().map(|entry| entry.setting.name()).collect(), Vec::new())
+    }
+
+    #[test]
+    fn systemd_says_whether_the_program_of_a_unit_was_executed() {
+        let unit = unit(Path::new("/var/lib/mptune/mptune-agent"), &confirm());
+        let words: Vec<_> = unit.get_args().map(|word| word.to_string_lossy()).collect();
+        let place = |word| words.iter().position(|other| other == word);
+        assert!(place("--property=Type=exec") < place("/var/lib/mptune/mptune-agent"), "{words:?}");
+        assert!(place("--property=Type=exec").is_some());
     }
 
     #[test]
