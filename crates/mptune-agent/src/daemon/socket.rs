@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -303,8 +303,13 @@ fn line(message: &impl Serialize) -> String {
 fn make_room(path: &Path) -> Result<bool, Error> {
     let place = |expected| Error::SocketPlace(path.to_owned(), expected);
     let directory = path.parent().ok_or_else(|| place("a path of a file"))?;
-    let made = match fs::DirBuilder::new().mode(0o755).create(directory) {
-        Ok(()) => true,
+    let made = match fs::create_dir(directory) {
+        Ok(()) => {
+            // Whatever the umask: readers are others.
+            let given = fs::set_permissions(directory, Permissions::from_mode(0o755));
+            given.map_err(|error| Error::SocketDirectory(directory.to_owned(), error))?;
+            true
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
         Err(error) => return Err(Error::SocketDirectory(directory.to_owned(), error)),
     };

@@ -4,7 +4,7 @@
 //! one network namespace and one start of the machine: after a restart the settings are the system's again.
 
 use super::change::{Change, Fate, Setting};
-use super::directory::{Directory, PRIVATE};
+use super::directory::{self, Directory, PRIVATE};
 use super::error::Error;
 use super::kind::words;
 use super::lock::Lock;
@@ -242,7 +242,7 @@ impl Store {
 
     fn try_lock(&self) -> io::Result<Option<Held>> {
         // A router may have no /var/lib since it began; the directory itself is made with its own rights.
-        self.directory.parent().map_or(Ok(()), fs::create_dir_all)?;
+        self.directory.parent().map_or(Ok(()), |above| directory::make_all(above, RIGHTS))?;
         let directory = match Directory::make_for(&self.directory, RIGHTS) {
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
