@@ -247,7 +247,11 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
                 }
             }
             Setting::Sysctl(sysctl) => {
-                all.extend(sysctl.companion(allowed(noted).as_deref()).map(Setting::Sysctl));
+                // After it: a default loads its module, without which nobody can be allowed to use it.
+                let companion = sysctl.companion(allowed(noted).as_deref()).map(Setting::Sysctl);
+                all.push(setting);
+                all.extend(companion);
+                continue;
             }
             _ => {}
         }
@@ -376,4 +380,26 @@ fn made_of(item: &Item) -> Made {
     let kind = setting.kind();
     let changed = !kind.same(&item.present, target);
     Made { setting: kind.as_order(target), before: kind.as_order(before), changed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::sysctl::DEFAULT_CC;
+
+    #[test]
+    fn a_congestion_control_is_loaded_as_the_default_before_it_is_allowed() {
+        let setting = |name: &str, value: &str| {
+            Setting::Sysctl(Sysctl { name: name.to_owned(), value: value.to_owned() })
+        };
+        let text = |text: &str| State::Text(text.to_owned());
+        let noted = Change {
+            setting: setting(ALLOWED, ""),
+            before: text("reno cubic\n"),
+            target: text("reno cubic\n"),
+            passed: Vec::new(),
+        };
+        let all = expanded(vec![setting(DEFAULT_CC, "bbr")], &[noted]).unwrap();
+        assert_eq!(all, [setting(DEFAULT_CC, "bbr"), setting(ALLOWED, "reno cubic bbr")]);
+    }
 }

@@ -10,8 +10,8 @@ use super::error::Error;
 use super::kind::{self, Kind, State, bring, words};
 use super::lock;
 use super::places::{self, Namespace};
-use super::sysctl::Sysctl;
-use crate::kernel::sysctl::{Values, same, single_spaced};
+use super::sysctl::{ALLOWED, Sysctl, same};
+use crate::kernel::sysctl::{Values, single_spaced};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -144,19 +144,30 @@ impl Journal {
                 pending.push((setting, present, state));
             }
         }
-        if pending.is_empty() {
-            return Ok(before);
+        if !pending.is_empty() {
+            self.make(pending, changes)?;
         }
+        Ok(before)
+    }
+
+    /// Makes changes, which the journal has then as `changes`.
+    fn make(
+        &mut self,
+        mut pending: Vec<(Sysctl, State, State)>,
+        changes: Vec<Noted>,
+    ) -> Result<(), Error> {
+        // A default loads its module, without which nobody can be allowed to use it.
+        pending.sort_by_key(|(setting, ..)| setting.name == ALLOWED);
         let earlier = std::mem::replace(&mut self.content.changes, changes);
         let written = self.save().map_err(|error| Error::File(self.file(), error));
-        if let Err(error) = written.and_then(|()| Ok(write_all(&pending)?)) {
+        let done = written.and_then(|()| Ok(write_all(&pending)?));
+        if done.is_err() {
             let noted = std::mem::take(&mut self.content.changes);
             self.content.changes = after_undo(earlier, noted, &left_changed(&pending));
             // Journal entries without a change are harmless: those values are as before.
             let _ = self.save();
-            return Err(error);
         }
-        Ok(before)
+        done
     }
 
     /// Puts these settings back, or all, the last change first.
@@ -259,7 +270,7 @@ fn after_undo(
     for mut change in noted {
         let Some(now) = left.get(&change.name) else { continue };
         if let Some(now) = now
-            && !change.set.iter().any(|value| same(value, now))
+            && !change.set.iter().any(|value| same(&change.name, value, now))
         {
             // The kernel has made something else of it, which is no less ours.
             change.set.push(now.clone());
@@ -296,11 +307,11 @@ fn abandoned(name: &str) -> bool {
 /// Adds a change that is about to be made.
 fn note(changes: &mut Vec<Noted>, name: &str, present: &str, value: &str) {
     let set = |change: &&mut Noted| {
-        change.name == name && change.set.iter().any(|value| same(value, present))
+        change.name == name && change.set.iter().any(|value| same(name, value, present))
     };
     if let Some(change) = changes.iter_mut().find(set) {
         // It cannot have any other value of ours now; a setting that is adapted all the time would fill the journal.
-        change.set.retain(|value| same(value, present));
+        change.set.retain(|value| same(name, value, present));
         change.set.push(value.to_owned());
         return;
     }
