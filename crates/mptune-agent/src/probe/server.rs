@@ -3,23 +3,22 @@
 use super::mailbox::Outbox;
 use super::packet::{TOKEN, Token};
 use super::protocol::{Message, View};
-use super::stream::{self, GREETING, ORDER};
+use super::stream::{self, GREETING, ORDER, Patience};
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::socket;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 const BACKLOG: i32 = 64;
 /// Connections at a time, strangers included.
 const MOST: usize = 64;
 /// Time for the greeting, and the pause until the next order.
 const GREETING_NS: u64 = if cfg!(test) { 120_000_000_000 } else { 5_000_000_000 };
-const PATIENCE_NS: u64 = 120_000_000_000;
+const PATIENCE: Patience = Patience::Each(120_000_000_000);
 
 /// The listeners.
 pub struct Server {
@@ -115,25 +114,23 @@ fn converse(
     stream.set_nodelay(true)?;
     let id = greeted(stream, token)?;
     let mut arrived = Vec::new();
-    stream.set_read_timeout(Some(Duration::from_nanos(PATIENCE_NS)))?;
-    stream.set_write_timeout(Some(Duration::from_nanos(PATIENCE_NS)))?;
     loop {
         let mut order = [0; ORDER];
-        stream.read_exact(&mut order)?;
+        stream::read(stream, &mut order, PATIENCE)?;
         match stream::parse(order) {
-            (b'P', _) => stream.write_all(&order)?,
+            (b'P', _) => stream::write(stream, &order, PATIENCE)?,
             (b'U', bytes) => {
-                arrived = stream::receive(stream, bytes)?;
-                stream.write_all(&order)?;
+                arrived = stream::receive(stream, bytes, PATIENCE)?;
+                stream::write(stream, &order, PATIENCE)?;
             }
             (b'D', bytes) => {
-                stream.write_all(&order)?;
-                stream::send(stream, bytes)?;
+                stream::write(stream, &order, PATIENCE)?;
+                stream::send(stream, bytes, PATIENCE)?;
             }
             (b'I', _) => {
                 let view = View { arrived: arrived.clone(), ..stream::view(stream, mptcp) };
                 outbox.tell(Message::Served { id, from, view });
-                stream.write_all(&order)?;
+                stream::write(stream, &order, PATIENCE)?;
             }
             _ => return Err(stream::unexpected()),
         }
@@ -142,15 +139,9 @@ fn converse(
 
 /// The number of the connection, if it begins with the token.
 fn greeted(stream: &mut TcpStream, token: &Token) -> io::Result<u32> {
-    let end_ns = sys::monotonic_ns() + GREETING_NS;
-    let (mut greeting, mut length) = ([0; GREETING], 0);
-    while length < GREETING {
-        stream::limit(stream, end_ns)?;
-        match stream.read(&mut greeting[length..])? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            more => length += more,
-        }
-    }
+    let patience = Patience::Until(sys::monotonic_ns() + GREETING_NS);
+    let mut greeting = [0; GREETING];
+    stream::read(stream, &mut greeting, patience)?;
     let wrong = greeting[..TOKEN].iter().zip(token).fold(0, |wrong, (a, b)| wrong | (a ^ b));
     if wrong != 0 {
         return Err(stream::unexpected());
@@ -164,6 +155,8 @@ mod tests {
     use crate::probe::client::{self, Ask, Target};
     use crate::probe::mailbox::Inbox;
     use crate::probe::protocol::Step;
+    use std::io::{ErrorKind, Read, Write};
+    use std::time::Duration;
 
     /// Messages until there are this many.
     fn heard(server: &Server, inbox: &Inbox, count: usize) -> Vec<Message> {
