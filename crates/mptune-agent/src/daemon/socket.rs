@@ -106,16 +106,19 @@ impl Server {
     /// # Errors
     /// That is not possible. Nothing is left then.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let named = |error: io::Error| Error::Socket(path.to_owned(), error);
         let in_own = make_room(path)?;
-        let listener = UnixListener::bind(path).map_err(named)?;
-        let ready = listener
-            .set_nonblocking(true)
-            .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o660)))
-            .and_then(|()| fs::symlink_metadata(path));
-        let inode = ready.map_err(named)?.ino();
-        let (readers, path) = (Vec::new(), path.to_owned());
-        Ok(Self { listener, path, inode, in_own, readers, next: 0, dropped: 0 })
+        match listen(path) {
+            Ok((listener, inode)) => {
+                let (readers, path) = (Vec::new(), path.to_owned());
+                Ok(Self { listener, path, inode, in_own, readers, next: 0, dropped: 0 })
+            }
+            Err(error) => {
+                if in_own {
+                    let _ = path.parent().map(fs::remove_dir);
+                }
+                Err(Error::Socket(path.to_owned(), error))
+            }
+        }
     }
 
     /// Descriptors to wait for.
@@ -299,6 +302,17 @@ fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("structures always serialise") + "\n"
 }
 
+/// A listener at a path, and the inode of its file; no file if that fails.
+fn listen(path: &Path) -> io::Result<(UnixListener, u64)> {
+    let listener = UnixListener::bind(path)?;
+    let ready = listener
+        .set_nonblocking(true)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o660)))
+        .and_then(|()| fs::symlink_metadata(path));
+    let about = ready.inspect_err(|_| drop(fs::remove_file(path)))?;
+    Ok((listener, about.ino()))
+}
+
 /// Makes the directory of a socket, and removes a socket without a listener; true if the directory was made.
 fn make_room(path: &Path) -> Result<bool, Error> {
     let place = |expected| Error::SocketPlace(path.to_owned(), expected);
@@ -414,6 +428,14 @@ mod tests {
         stepped(&mut server);
         assert_eq!(server.readers(), 0);
         drop(server);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn where_it_cannot_be_nothing_is_left() {
+        let folder = std::env::temp_dir().join(format!("mptune-toolong-{}", std::process::id()));
+        let path = folder.join("x".repeat(120));
+        assert!(Server::open(&path).is_err());
         assert!(!folder.exists());
     }
 
