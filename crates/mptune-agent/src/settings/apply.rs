@@ -16,6 +16,7 @@ use crate::undo::kind::{State, words};
 use crate::undo::reverter;
 use crate::undo::sysctl::{ALLOWED, Sysctl};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The right to change the network (CAP_NET_ADMIN, include/uapi/linux/capability.h).
@@ -232,20 +233,8 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
                 all.push(Setting::Route(resolved.map_err(input)?));
                 continue;
             }
-            Setting::Congestion(_) => {
-                let directory = Setting::Directory(Directory { path: congestion::pins() });
-                if !all.contains(&directory) {
-                    all.push(directory);
-                }
-            }
-            Setting::File(file) => {
-                for path in file.directories() {
-                    let directory = Setting::Directory(Directory { path });
-                    if !all.contains(&directory) {
-                        all.push(directory);
-                    }
-                }
-            }
+            Setting::Congestion(_) => add_directories(&mut all, vec![congestion::pins()]),
+            Setting::File(file) => add_directories(&mut all, file.directories()),
             Setting::Sysctl(sysctl) => {
                 // After it: a default loads its module, without which nobody can be allowed to use it.
                 let companion = sysctl.companion(allowed(noted).as_deref()).map(Setting::Sysctl);
@@ -264,6 +253,15 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
     }
     all.sort_by_key(Setting::place);
     Ok(all)
+}
+
+/// Adds directories, each once.
+fn add_directories(all: &mut Vec<Setting>, paths: Vec<PathBuf>) {
+    for directory in paths.into_iter().map(|path| Setting::Directory(Directory { path })) {
+        if !all.contains(&directory) {
+            all.push(directory);
+        }
+    }
 }
 
 /// The congestion controls that every program could use before anything was changed.
