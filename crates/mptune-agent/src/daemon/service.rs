@@ -145,8 +145,7 @@ impl Service {
         match Self::around(plan, metrics, signals, userspace, knob, watchdog, began_ns) {
             Ok(mut service) => {
                 for name in left.names {
-                    let why =
-                        format!("{name} is put back to what it was before a daemon that died");
+                    let why = format!("{name}: as before a daemon that died");
                     service.records.add(Record::own(None, "restored", &why));
                 }
                 service.records.add_all(Record::kept(&left.kept));

@@ -99,7 +99,9 @@ impl<K: Kernel> Kept<K> {
         Self { pm, journal, wanted: HashMap::new() }
     }
 
-    /// Makes an endpoint for an address unless another program has one there.
+    /// Makes an endpoint for an address unless another program has one there. One that the kernel has made by itself
+    /// for living subflows becomes it, with its number: the kernel replaces it by one without, and removing it would
+    /// end these subflows (mptcp_pm_nl_append_new_local_addr, net/mptcp/pm_kernel.c).
     pub fn make(&mut self, address: IpAddr, device: u32) -> Result<(), Error> {
         let there = self.pm.endpoints()?;
         let own = there.iter().find(|one| one.ip == address && one.port == 0);
@@ -107,15 +109,13 @@ impl<K: Kernel> Kept<K> {
         if own.is_some() && implicit.is_none() {
             return Ok(());
         }
-        let mut taken: BTreeSet<u8> = there.iter().map(|one| one.id).collect();
-        taken.extend(self.journal.endpoints.iter().map(|one| one.id));
-        let Some(id) = (1..=u8::MAX).find(|id| !taken.contains(id)) else { return Ok(()) };
+        let free = || self.free_number(&there);
+        let Some(id) = implicit.map(|one| one.id).or_else(free) else { return Ok(()) };
         let made = Made { address, id, device };
         self.journal.endpoints.push(made.clone());
         self.journal.write()?;
-        // One that the kernel has made by itself gives way to one without a number only.
-        let gone = implicit.map_or(Ok(()), |implicit| self.delete(implicit));
-        let done = gone.and_then(|()| self.pm.add(&made.endpoint(false)));
+        let number = if implicit.is_some() { 0 } else { id };
+        let done = self.pm.add(&Endpoint { id: number, ..made.endpoint(false) });
         steps::changed();
         if done.is_err() {
             self.journal.endpoints.retain(|one| *one != made);
@@ -124,21 +124,22 @@ impl<K: Kernel> Kept<K> {
         done
     }
 
-    /// Removes an endpoint.
-    fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
-        let done = self.pm.delete(endpoint);
-        steps::changed();
-        done
+    fn free_number(&self, there: &[Endpoint]) -> Option<u8> {
+        let mut taken: BTreeSet<u8> = there.iter().map(|one| one.id).collect();
+        taken.extend(self.journal.endpoints.iter().map(|one| one.id));
+        (1..=u8::MAX).find(|id| !taken.contains(id))
     }
 
     /// Removes one of those made here.
     pub fn remove(&mut self, made: &Made) -> Result<(), Error> {
-        if made.find(&self.pm.endpoints()?).is_some()
-            && let Err(error) = self.delete(&made.endpoint(false))
+        if made.find(&self.pm.endpoints()?).is_some() {
+            let done = self.pm.delete(&made.endpoint(false));
+            steps::changed();
+            let refused = matches!(done, Err(Error::Refused(_)));
             // Somebody else may have been faster.
-            && (!matches!(error, Error::Refused(_)) || made.find(&self.pm.endpoints()?).is_some())
-        {
-            return Err(error);
+            if !refused || made.find(&self.pm.endpoints()?).is_some() {
+                done?;
+            }
         }
         self.journal.endpoints.retain(|one| one != made);
         self.journal.write()
@@ -193,7 +194,7 @@ impl<K: Kernel> Kept<K> {
         {
             self.pm.set_limits(raised.before)?;
             steps::changed();
-            names.push("limits of the path manager".to_owned());
+            names.push("limits".to_owned());
         }
         self.journal.remove()?;
         Ok(names)

@@ -18,6 +18,8 @@ struct State {
     dies: Option<bool>,
     /// Somebody else removes what is to be removed, just before that.
     rival: bool,
+    /// Endpoints that were to be removed, whose subflows end with them.
+    removed: usize,
 }
 
 /// A kernel that others look into too.
@@ -35,15 +37,24 @@ impl Kernel for Fake {
 
     fn add(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
         let mut state = self.0.borrow_mut();
-        if state.endpoints.iter().any(|one| one.ip == endpoint.ip || one.id == endpoint.id) {
+        let there = &mut state.endpoints;
+        if let Some(other) = there.iter_mut().find(|one| one.ip == endpoint.ip) {
+            if other.flags & IMPLICIT == 0 || endpoint.id != 0 {
+                return Err(refusal(libc::EINVAL));
+            }
+            *other = Endpoint { id: other.id, ..*endpoint };
+            return Ok(());
+        }
+        if there.iter().any(|one| one.id == endpoint.id) {
             return Err(refusal(libc::EINVAL));
         }
-        state.endpoints.push(*endpoint);
+        there.push(*endpoint);
         Ok(())
     }
 
     fn delete(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
         let mut state = self.0.borrow_mut();
+        state.removed += 1;
         if state.rival {
             state.endpoints.retain(|one| one.id != endpoint.id);
         }
@@ -97,7 +108,7 @@ impl World {
     fn new(name: &str, most: u32) -> Self {
         let place = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
         let (endpoints, limits) = (Vec::new(), limits(2, 0));
-        let state = State { endpoints, limits, most, dies: None, rival: false };
+        let state = State { endpoints, limits, most, dies: None, rival: false, removed: 0 };
         let kernel = Fake(Rc::new(RefCell::new(state)));
         let kept = Kept::new(kernel.clone(), journal(&place, &[]));
         Self { kernel, place, kept }
@@ -178,15 +189,19 @@ fn what_somebody_has_set_meanwhile_is_what_limits_are_put_back_to() {
 }
 
 #[test]
-fn one_that_the_kernel_has_made_by_itself_makes_room() {
+fn one_that_the_kernel_has_made_by_itself_is_taken_over_with_its_subflows() {
     let mut world = World::new("implicit", 8);
     let implicit =
-        Endpoint { id: 1, ip: address(1), port: 0, flags: SUBFLOW | IMPLICIT, device: 0 };
+        Endpoint { id: 5, ip: address(1), port: 0, flags: SUBFLOW | IMPLICIT, device: 0 };
     world.kernel.add(&implicit).unwrap();
-    world.keep(1).unwrap();
-    let made = world.kept.journal.endpoints.clone();
-    assert_eq!(world.kernel.endpoints().unwrap(), [made[0].endpoint(false)]);
-    assert_ne!(made[0].id, implicit.id);
+    world.keep(2).unwrap();
+    let made =
+        [(1, 5), (2, 1)].map(|(number, id)| Made { address: address(number), id, device: 7 });
+    assert_eq!(world.kept.journal.endpoints, made);
+    assert_eq!(world.kernel.endpoints().unwrap(), made.map(|made| made.endpoint(false)));
+    assert_eq!(world.kernel.0.borrow().removed, 0);
+    world.kept.take_back().unwrap();
+    assert_eq!(world.kernel.endpoints().unwrap(), []);
 }
 
 #[test]
@@ -221,7 +236,7 @@ fn what_a_killed_daemon_has_left_is_taken_back_unless_it_is_to_stay() {
     assert_eq!(left(world.kernel.clone(), world.journal()), Ok(vec![]));
     assert_eq!((world.kernel.endpoints().unwrap().len(), world.limits()), (1, limits(3, 2)));
     world.kept.journal.keep(false).unwrap();
-    let names = ["endpoint 10.0.1.2", "limits of the path manager"].map(str::to_owned).to_vec();
+    let names = ["endpoint 10.0.1.2", "limits"].map(str::to_owned).to_vec();
     assert_eq!(left(world.kernel.clone(), world.journal()), Ok(names));
     assert_eq!((world.kernel.endpoints().unwrap(), world.limits()), (vec![], limits(2, 0)));
     assert!(!world.place.exists());
