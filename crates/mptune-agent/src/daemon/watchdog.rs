@@ -27,6 +27,10 @@ const ENDPOINTS: &str = "endpoints.json";
 /// The variable that systemd sets for a unit with `StateDirectory=`.
 const SYSTEMD: &str = "STATE_DIRECTORY";
 
+/// The variable that systemd sets for what a unit runs after its end, and its value after an end in order.
+const RESULT: &str = "SERVICE_RESULT";
+const IN_ORDER: &str = "success";
+
 /// A setting of the path manager, with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
@@ -208,7 +212,8 @@ fn take_back_endpoints(directory: &Directory, restored: &mut Restored) {
     }
 }
 
-/// Puts back what dead daemons have left in this network namespace.
+/// Puts back what dead daemons have left in this network namespace. Endpoints are left to the next daemon where
+/// systemd is about to start it: subflows end with their endpoints, all that a connection has.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -223,7 +228,9 @@ pub fn restore() -> Result<Restored, undo::Error> {
     let lock = Lock::of_the_dead(&folder).map_err(named)?;
     let mut restored = session::recover(&folder);
     if let Some(lock) = lock {
-        if let Ok(restored) = &mut restored {
+        if let Ok(restored) = &mut restored
+            && places::given(RESULT).is_none_or(|result| result == Path::new(IN_ORDER))
+        {
             take_back_endpoints(&folder, restored);
         }
         lock.remove(&folder);
