@@ -283,19 +283,13 @@ impl Netlink {
         name: &str,
         receive: impl Fn(&mut Self) -> std::io::Result<bool>,
     ) -> Result<(), Error> {
-        let end = Instant::now() + PATIENCE;
-        while !receive(self).map_err(|error| Error::io(name, &error))? {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let limit = PATIENCE.as_secs();
-                let problem = format!("{name}: no answer from the kernel within {limit} s");
-                return Err(Error::Failed(problem));
-            }
-            // A signal ends the wait early.
-            let mut watches = [Watch::readable(&self.socket)];
-            sys::wait(&mut watches, left).map_err(|error| Error::io(name, &error))?;
+        let wait = |own: &mut Self, left| sys::wait(&mut [Watch::readable(&own.socket)], left);
+        let heard = received(self, receive, wait).map_err(|error| Error::io(name, &error))?;
+        if heard {
+            return Ok(());
         }
-        Ok(())
+        let limit = PATIENCE.as_secs();
+        Err(Error::Failed(format!("{name}: no answer from the kernel within {limit} s")))
     }
 
     /// Fills the buffer with the next datagram; false if there is none.
@@ -331,6 +325,23 @@ impl AsFd for Netlink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Waits until something is received; false if nothing is in time. Signals end single waits early.
+fn received<T>(
+    from: &mut T,
+    receive: impl Fn(&mut T) -> std::io::Result<bool>,
+    wait: impl Fn(&mut T, Duration) -> std::io::Result<()>,
+) -> std::io::Result<bool> {
+    let end = Instant::now() + PATIENCE;
+    while !receive(from)? {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        wait(from, left)?;
+    }
+    Ok(true)
 }
 
 /// The first answer that was not interrupted, or the last of several.
@@ -466,6 +477,18 @@ mod tests {
         }
         let refused = Err(Error::Failed("no".to_owned()));
         assert_eq!(consistent::<()>(|| refused.clone().map(|()| ((), true))), refused);
+    }
+
+    #[test]
+    fn signals_take_nothing_from_the_wait_for_an_answer() {
+        let mut waits = 0;
+        let wait = |waits: &mut u32, left: Duration| {
+            *waits += 1;
+            assert!(left <= PATIENCE);
+            Ok(())
+        };
+        assert!(received(&mut waits, |waits| Ok(*waits == 7), wait).unwrap());
+        assert_eq!(waits, 7);
     }
 
     #[test]
