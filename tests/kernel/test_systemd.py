@@ -191,8 +191,12 @@ def test_endpoints_of_a_daemon_that_was_killed_are_known_to_the_next(service):
         service.run("systemctl", "restart", UNIT)
         until(lambda: endpoints(service), "an endpoint")
         made, before = endpoints(service), main_process(service)
-        service.run("systemctl", "kill", "--signal=KILL", "--kill-who=all", UNIT)
-        until(lambda: is_another(service, before), "another daemon")
+        with connection(service) as client:
+            assert echoes(client, "one\n")
+            service.run("systemctl", "kill", "--signal=KILL", "--kill-who=all", UNIT)
+            until(lambda: is_another(service, before), "another daemon")
+            # It began at an endpoint, with which all its subflows would have ended.
+            assert echoes(client, "two\n")
         assert endpoints(service) == made
         service.run("systemctl", "stop", UNIT)
         assert endpoints(service) == []
