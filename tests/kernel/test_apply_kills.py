@@ -211,7 +211,7 @@ def test_where_systemd_runs_a_unit_of_it_waits(machine, tmp_path):
     role = machine.start(applying(PLAIN[:3], confirm_within_s=1), **there)
     assert role.answer()["confirm"]["by"] == "systemd"
     words = arguments.read_text().split()
-    assert "--collect" in words and "--property=Restart=on-failure" in words
+    assert {"--collect", "--property=Restart=on-failure", "--property=Type=exec"} <= set(words)
     assert f"--setenv=MPTUNE_STATE_DIRECTORY={machine.state}" in words and words[-1] == "reverter"
     until(lambda: machine.order("status")["reverted"], "the return")
     until(lambda: gone(machine), "its end")

@@ -191,8 +191,12 @@ def test_endpoints_of_a_daemon_that_was_killed_are_known_to_the_next(service):
         service.run("systemctl", "restart", UNIT)
         until(lambda: endpoints(service), "an endpoint")
         made, before = endpoints(service), main_process(service)
-        service.run("systemctl", "kill", "--signal=KILL", "--kill-who=all", UNIT)
-        until(lambda: is_another(service, before), "another daemon")
+        with connection(service) as client:
+            assert echoes(client, "one\n")
+            service.run("systemctl", "kill", "--signal=KILL", "--kill-who=all", UNIT)
+            until(lambda: is_another(service, before), "another daemon")
+            # It began at an endpoint, with which all its subflows would have ended.
+            assert echoes(client, "two\n")
         assert endpoints(service) == made
         service.run("systemctl", "stop", UNIT)
         assert endpoints(service) == []
@@ -200,10 +204,11 @@ def test_endpoints_of_a_daemon_that_was_killed_are_known_to_the_next(service):
         service.run("ip", "route", "del", "default")
 
 
-def test_nobody_confirms_and_a_unit_puts_everything_back(systemd):
-    """It was started by a session that is gone, and so is the program that it came from."""
-    wmem = "/proc/sys/net/ipv4/tcp_wmem"
-    before = systemd.run("cat", wmem).stdout
+WMEM = "/proc/sys/net/ipv4/tcp_wmem"
+
+
+def waits_by(systemd: Systemd) -> str:
+    """Apply a setting that nobody confirms, by a program that is gone then; who waits for that."""
     order = {
         "action": "apply",
         "settings": [{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "4096 16384 741376"}],
@@ -215,13 +220,33 @@ def test_nobody_confirms_and_a_unit_puts_everything_back(systemd):
     copy.chmod(0o755)
     output = systemd.run("/tmp/mptune-agent", "settings", text=json.dumps(order) + "\n").stdout
     answer = json.loads(output.splitlines()[-1])
-    assert answer["confirm"]["by"] == "systemd", output
     copy.unlink()
-    assert systemd.run("cat", wmem).stdout.split()[2] == "741376"
+    assert systemd.run("cat", WMEM).stdout.split()[2] == "741376", output
+    by = answer["confirm"]["by"]
+    assert isinstance(by, str)
+    return by
+
+
+def test_nobody_confirms_and_a_unit_puts_everything_back(systemd):
+    """It was started by a session that is gone, and so is the program that it came from."""
+    before = systemd.run("cat", WMEM).stdout
+    assert waits_by(systemd) == "systemd"
     listed = systemd.run("systemctl", "list-units", "--plain", "--no-legend", "mptune-revert-*").stdout
     unit = listed.split()[0]
-    until(lambda: systemd.run("cat", wmem).stdout == before, "the value from before")
+    until(lambda: systemd.run("cat", WMEM).stdout == before, "the value from before")
     until(lambda: systemd.properties(unit, "LoadState") == ["not-found"], "the end of the unit")
+
+
+def test_where_a_unit_cannot_execute_the_program_a_process_waits(systemd):
+    """Some mount /var without the right to execute anything there."""
+    before, place = systemd.run("cat", WMEM).stdout, "/var/lib/mptune"
+    systemd.run("mkdir", "-p", place)
+    systemd.run("mount", "-t", "tmpfs", "-o", "noexec,mode=0755", "tmpfs", place)
+    try:
+        assert waits_by(systemd) == "process"
+        until(lambda: systemd.run("cat", WMEM).stdout == before, "the value from before")
+    finally:
+        systemd.run("umount", "--lazy", place)
 
 
 #: Prints what is at the address of the metrics.

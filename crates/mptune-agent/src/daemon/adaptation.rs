@@ -33,8 +33,10 @@ struct Limit {
     side: Side,
     name: &'static str,
     rule: Rule,
-    /// Smallest and first size of a buffer, as they were; none is above the limit.
+    /// Smallest and first size of a buffer, as they were; none is set above the limit.
     lower: [u64; 2],
+    /// The three values as they were read or set; others are somebody else's.
+    known: [u64; 3],
     /// The limit when the daemon came.
     before: u64,
     why: String,
@@ -45,12 +47,13 @@ struct Limit {
 
 impl Limit {
     fn read(side: Side, name: &'static str, buffers: &Buffers) -> Result<Self, Error> {
-        let [smallest, first, limit] = present(name)?;
+        let known @ [smallest, first, limit] = present(name)?;
         Ok(Self {
             side,
             name,
             rule: Rule::new(side, buffers.bounds, limit),
             lower: [smallest, first],
+            known,
             before: limit,
             why: "as it was".to_owned(),
             policy: None,
@@ -58,9 +61,29 @@ impl Limit {
         })
     }
 
-    fn value(&self, limit: u64) -> Values {
+    /// The three values of the setting with this limit.
+    fn values(&self, limit: u64) -> [u64; 3] {
         let [smallest, first] = self.lower.map(|lower| lower.min(limit));
-        Values::from([(self.name.to_owned(), format!("{smallest} {first} {limit}"))])
+        [smallest, first, limit]
+    }
+
+    /// What somebody has set it to, in words, if this is none of ours.
+    fn overruled(&self, found: [u64; 3]) -> Option<String> {
+        if found == self.known {
+            return None;
+        }
+        let [smallest, first, limit] = found.map(size);
+        let is_lower = found[2] == self.known[2];
+        let to = if is_lower { format!("{smallest} {first} {limit}") } else { limit };
+        Some(format!("somebody has set it to {to}; it stays so until a reload"))
+    }
+
+    /// The same limit before a reload: its lower values are those that it had then, unless somebody has set them.
+    fn take_over(&mut self, old: &Self) {
+        self.before = old.before;
+        if self.lower == old.known[..2] {
+            self.lower = old.lower;
+        }
     }
 
     fn status(&self) -> LimitStatus {
@@ -176,7 +199,7 @@ impl Work {
 
     fn take_over(&mut self, old: &Self) {
         for (limit, old) in self.limits.iter_mut().zip(&old.limits) {
-            (limit.before, limit.lower) = (old.before, old.lower);
+            limit.take_over(old);
         }
         self.known.send.known.extend(&old.known.send.known);
         self.known.receive.known.extend(&old.known.receive.known);
@@ -224,11 +247,8 @@ impl Work {
             if limit.resigned.is_some() {
                 continue;
             }
-            if let Some(found) = present(limit.name).ok().filter(|now| now[2] != before) {
-                let why = format!(
-                    "somebody has set it to {}; it stays so until a reload",
-                    size(found[2])
-                );
+            let overruled = present(limit.name).ok().and_then(|found| limit.overruled(found));
+            if let Some(why) = overruled {
                 limit.resigned = Some(why.clone());
                 let line = format!("{}: {why}", limit.name);
                 records.push(Record::own(None, "overruled", &line));
@@ -288,8 +308,12 @@ fn set(
     watchdog: &mut Watchdog,
 ) -> Record {
     let new = limit.rule.limit();
-    match watchdog.set(&limit.value(new)) {
+    let values = limit.values(new);
+    let [smallest, first, _] = values;
+    let order = Values::from([(limit.name.to_owned(), format!("{smallest} {first} {new}"))]);
+    match watchdog.set(&order) {
         Ok(()) => {
+            limit.known = values;
             let line = format!("{} {} to {}: {why}", limit.name, size(before), size(new));
             let record = Record::own(policy.as_deref(), "limit", &line);
             (limit.why, limit.policy) = (why, policy);
@@ -311,4 +335,50 @@ fn by_destination(shown: &[Shown], plan: &Plan, side: Side) -> Vec<Vec<Seen>> {
         seen[plan.place_of(connection.remote)].push(connection.of(side));
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mptune_core::limits::Bounds;
+
+    const MIB: u64 = 1 << 20;
+
+    fn limit(values: [u64; 3]) -> Limit {
+        let [smallest, first, limit] = values;
+        let bounds = Bounds { least: MIB, most: 8 * MIB, target: 0.95 };
+        let rule = Rule::new(Side::Send, bounds, limit);
+        let (lower, why, known) = ([smallest, first], String::new(), values);
+        let (name, policy, resigned) = ("net.ipv4.tcp_wmem", None, None);
+        Limit { side: Side::Send, name, rule, lower, known, before: limit, why, policy, resigned }
+    }
+
+    #[test]
+    fn each_of_the_three_values_may_be_somebody_elses() {
+        let own = [4096, 16384, 4 * MIB];
+        assert_eq!(limit(own).overruled(own), None);
+        for (found, to) in [
+            ([4096, 16384, 3 * MIB], "3 MiB"),
+            ([4096, 65536, 4 * MIB], "4 KiB 64 KiB 4 MiB"),
+            ([8192, 16384, 4 * MIB], "8 KiB 16 KiB 4 MiB"),
+        ] {
+            let words = format!("somebody has set it to {to}; it stays so until a reload");
+            assert_eq!(limit(own).overruled(found), Some(words));
+        }
+    }
+
+    #[test]
+    fn a_reload_keeps_what_somebody_has_set_and_not_what_a_small_limit_made_of_it() {
+        // Under a limit of 1 MiB a first size of 2 MiB is 1 MiB.
+        let mut old = limit([4096, 2 * MIB, 4 * MIB]);
+        old.known = old.values(MIB);
+        assert_eq!(old.known, [4096, MIB, MIB]);
+        for (read, lower) in
+            [([4096, MIB, MIB], [4096, 2 * MIB]), ([8192, 65536, MIB], [8192, 65536])]
+        {
+            let mut new = limit(read);
+            new.take_over(&old);
+            assert_eq!((new.lower, new.before), (lower, 4 * MIB));
+        }
+    }
 }

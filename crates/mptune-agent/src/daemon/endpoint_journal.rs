@@ -44,6 +44,28 @@ impl Made {
     }
 }
 
+/// Limits that were changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    /// What they were before, which somebody else made them.
+    pub before: Limits,
+    /// Every pair that they may be because of us: the one that is being set, and the one before it.
+    pub set: Vec<Limits>,
+}
+
+impl Raised {
+    /// For a change from `present` to `wanted` that is about to be made, after an earlier one of ours if any.
+    pub fn from(earlier: Option<&Self>, present: Limits, wanted: Limits) -> Self {
+        match earlier {
+            Some(own) if own.set.contains(&present) => {
+                Self { before: own.before, set: vec![present, wanted] }
+            }
+            // Somebody else has set them since: that is what they will be put back to.
+            _ => Self { before: present, set: vec![wanted] },
+        }
+    }
+}
+
 /// The lines of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,8 +73,11 @@ struct Contents {
     boot: String,
     namespace: Option<Namespace>,
     endpoints: Vec<Made>,
-    /// Subflows and announced addresses: before, and as they were set.
-    limits: Option<[(u32, u32); 2]>,
+    /// Subflows and announced addresses: before, and what they may have been set to.
+    limits: Option<Vec<(u32, u32)>>,
+    /// All of it is to stay.
+    #[serde(default)]
+    keep: bool,
 }
 
 /// The file and its content.
@@ -62,11 +87,18 @@ pub struct EndpointJournal {
     namespace: Option<Namespace>,
     /// The endpoints that were made.
     pub endpoints: Vec<Made>,
-    /// The limits before, and as they were set.
-    pub limits: Option<(Limits, Limits)>,
+    /// The limits, if they were changed.
+    pub limits: Option<Raised>,
+    /// All of it stays when the daemon has ended, however it ends.
+    pub keep: bool,
 }
 
 impl EndpointJournal {
+    /// True if there is a file, of whichever network namespace.
+    pub fn is_at((directory, name): &Place) -> bool {
+        !matches!(directory.read(name), Err(error) if error.kind() == ErrorKind::NotFound)
+    }
+
     /// The changes of an earlier daemon that are still in place.
     ///
     /// # Errors
@@ -85,9 +117,24 @@ impl EndpointJournal {
         let contents = if of_here { contents } else { Contents::default() };
         let mut endpoints = contents.endpoints;
         endpoints.retain(|made| made.find(there).is_some());
-        let limits = |(subflows, add_addr_accepted)| Limits { subflows, add_addr_accepted };
-        let limits = contents.limits.map(|[before, set]| (limits(before), limits(set)));
-        Ok(Self { place, boot, namespace, endpoints, limits })
+        let limits = contents.limits.as_deref().and_then(raised);
+        Ok(Self { place, boot, namespace, endpoints, limits, keep: contents.keep })
+    }
+
+    /// From now on all of it is to stay, or not.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&mut self, keep: bool) -> Result<(), Error> {
+        let is_same = self.keep == keep;
+        self.keep = keep;
+        // An empty one is written with what comes first.
+        if is_same || self.is_empty() { Ok(()) } else { self.write() }
+    }
+
+    /// True if there is nothing to take back.
+    pub fn is_empty(&self) -> bool {
+        self.endpoints.is_empty() && self.limits.is_none()
     }
 
     /// Writes it, so that it is on the disk when this returns.
@@ -100,7 +147,10 @@ impl EndpointJournal {
             boot: self.boot.clone(),
             namespace: self.namespace,
             endpoints: self.endpoints.clone(),
-            limits: self.limits.map(|(before, set)| [pair(before), pair(set)]),
+            limits: self.limits.as_ref().map(|raised| {
+                [raised.before].iter().chain(&raised.set).copied().map(pair).collect()
+            }),
+            keep: self.keep,
         };
         let bytes = serde_json::to_vec(&contents).expect("structures always serialise");
         let (directory, name) = &self.place;
@@ -122,6 +172,13 @@ impl EndpointJournal {
     }
 }
 
+/// Limits as the file has them: those before come first.
+fn raised(pairs: &[(u32, u32)]) -> Option<Raised> {
+    let limits = |&(subflows, add_addr_accepted)| Limits { subflows, add_addr_accepted };
+    let (before, set) = pairs.split_first()?;
+    Some(Raised { before: limits(before), set: set.iter().map(limits).collect() })
+}
+
 fn failed((directory, name): &Place, error: &io::Error) -> Error {
     Error::Failed(format!("{}: {error}", directory.path().join(name).display()))
 }
@@ -138,18 +195,31 @@ mod tests {
         let limits = |subflows| Limits { subflows, add_addr_accepted: 2 };
         let mut journal = EndpointJournal::open(place(), &[]).unwrap();
         journal.endpoints = vec![made(1), made(2)];
-        journal.limits = Some((limits(2), limits(6)));
+        journal.limits = Some(Raised { before: limits(2), set: vec![limits(6), limits(8)] });
         journal.write().unwrap();
         let there = [made(2).endpoint(true)];
         let mut journal = EndpointJournal::open(place(), &there).unwrap();
-        assert_eq!((journal.endpoints.clone(), journal.limits), (vec![made(2)], journal.limits));
+        let raised = Raised { before: limits(2), set: vec![limits(6), limits(8)] };
+        assert_eq!(
+            (journal.endpoints.clone(), journal.limits.clone()),
+            (vec![made(2)], Some(raised))
+        );
         journal.boot = "another".to_owned();
         journal.write().unwrap();
         let other = EndpointJournal::open(place(), &there).unwrap();
-        assert_eq!((other.endpoints.clone(), other.limits), (vec![], None));
+        assert_eq!((other.endpoints, other.limits), (vec![], None));
         journal.remove().unwrap();
         journal.remove().unwrap();
         assert!(!directory.exists());
+    }
+
+    #[test]
+    fn limits_of_version_0_2_are_read() {
+        let text = r#"{"boot":"b","namespace":null,"endpoints":[],"limits":[[2,0],[6,2]]}"#;
+        let contents: Contents = serde_json::from_str(text).unwrap();
+        let limits = |subflows, add_addr_accepted| Limits { subflows, add_addr_accepted };
+        let expected = Raised { before: limits(2, 0), set: vec![limits(6, 2)] };
+        assert_eq!(contents.limits.as_deref().and_then(raised), Some(expected));
     }
 
     #[test]

@@ -6,14 +6,16 @@
 //! before it is made (`noted`), so that after a crash the next one knows it as its own; endpoints that are not
 //! among that are somebody else's and are left alone, and so are the roles of their subflows.
 
-use super::endpoint_journal::{EndpointJournal, Made, Place};
+pub mod kept;
+
+use self::kept::Kept;
+use super::endpoint_journal::{EndpointJournal, Place};
 use super::hosting::Addresses;
 use super::steering::{Steered, Steering};
 use crate::kernel::diag::{Counting, Diag};
-use crate::kernel::error::{Error, Refusal};
+use crate::kernel::error::Error;
 use crate::kernel::info::TcpInfo;
-use crate::kernel::mptcp_pm::endpoints::{BACKUP, IMPLICIT, Limits, PathManager};
-use crate::kernel::mptcp_pm::most;
+use crate::kernel::mptcp_pm::endpoints::PathManager;
 use crate::kernel::pair::Pair;
 use crate::kernel::sys;
 use crate::log;
@@ -23,9 +25,8 @@ use crate::paths::hosting::{ANYWHERE, ANYWHERE_NEAR, AddressChange};
 use crate::paths::manager::{Executor, Manager};
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
-use crate::undo::steps;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -39,121 +40,6 @@ const CLEARLY_MORE: u64 = 2;
 const SURVEYS: u32 = 3;
 /// Addresses that come and go together are acted on together, after this long.
 const SETTLING_NS: u64 = 100_000_000;
-/// Most subflows to ask for, of which the kernel may refuse more than `most::EVERY`; and the announced addresses
-/// to accept.
-const MOST: u32 = 64;
-const ANNOUNCED: u32 = 2;
-/// The endpoints that are kept.
-struct Kept {
-    pm: PathManager,
-    journal: EndpointJournal,
-    /// The subflows that the connection in charge asks for.
-    wanted: HashMap<Pair, bool>,
-}
-
-impl Kept {
-    /// Makes an endpoint for an address unless another program has one there.
-    fn make(&mut self, address: IpAddr, device: u32) -> Result<(), Error> {
-        let there = self.pm.endpoints()?;
-        let own = there.iter().find(|one| one.ip == address && one.port == 0);
-        if own.is_some_and(|one| one.flags & IMPLICIT == 0) {
-            return Ok(());
-        }
-        let mut taken: BTreeSet<u8> = there.iter().map(|one| one.id).collect();
-        taken.extend(self.journal.endpoints.iter().map(|one| one.id));
-        let Some(id) = (1..=u8::MAX).find(|id| !taken.contains(id)) else { return Ok(()) };
-        let made = Made { address, id, device };
-        self.journal.endpoints.push(made.clone());
-        self.journal.write()?;
-        let done = self.pm.add(&made.endpoint(false));
-        steps::changed();
-        if done.is_err() {
-            self.journal.endpoints.retain(|one| *one != made);
-            self.journal.write()?;
-        }
-        done
-    }
-
-    /// Removes one of those made here.
-    fn remove(&mut self, made: &Made) -> Result<(), Error> {
-        if made.find(&self.pm.endpoints()?).is_some() {
-            self.pm.delete(&made.endpoint(false))?;
-        }
-        self.journal.endpoints.retain(|one| one != made);
-        self.journal.write()
-    }
-
-    /// Raises the limits if they are lower than what the endpoints need.
-    fn raise_limits(&mut self) -> Result<(), Error> {
-        let present = self.pm.limits()?;
-        let own = self.journal.endpoints.len() as u32;
-        let announced = present.add_addr_accepted.max(ANNOUNCED);
-        let wanted = |most: u32| Limits {
-            subflows: present.subflows.max((own * (1 + announced)).min(most)),
-            add_addr_accepted: announced,
-        };
-        if own == 0 {
-            return Ok(());
-        }
-        match self.set_limits(present, wanted(MOST)) {
-            Err(Error::Refused(_)) => self.set_limits(present, wanted(most::EVERY)),
-            done => done,
-        }
-    }
-
-    /// Sets limits that were others, which the journal has first.
-    fn set_limits(&mut self, present: Limits, wanted: Limits) -> Result<(), Error> {
-        if wanted == present {
-            return Ok(());
-        }
-        let before = self.journal.limits.map_or(present, |(before, _)| before);
-        self.journal.limits = Some((before, wanted));
-        self.journal.write()?;
-        self.pm.set_limits(wanted)?;
-        steps::changed();
-        Ok(())
-    }
-
-    /// Removes what was made here, and puts the limits back unless somebody has changed them since.
-    fn take_back(&mut self) -> Result<(), Error> {
-        for made in self.journal.endpoints.clone() {
-            self.remove(&made)?;
-        }
-        if let Some((before, set)) = self.journal.limits
-            && self.pm.limits()? == set
-        {
-            self.pm.set_limits(before)?;
-            steps::changed();
-        }
-        self.journal.remove()
-    }
-
-    /// A subflow of the connection that speaks should be standby or not: the endpoint at its address is
-    /// standby if all its subflows should be.
-    fn set(&mut self, pair: &Pair, backup: bool) -> Result<(), Error> {
-        self.wanted.insert(*pair, backup);
-        let address = pair.addresses().0;
-        let there = self.pm.endpoints()?;
-        let mut made = self.journal.endpoints.iter().filter(|one| one.address == address);
-        let Some((made, found)) = made.find_map(|one| Some((one, one.find(&there)?))) else {
-            return Err(refused(address, "the endpoint there is somebody else's"));
-        };
-        let here = |other: &Pair| other.addresses().0 == address;
-        let all = self.wanted.iter().filter(|(one, _)| here(one)).all(|(_, backup)| *backup);
-        if all != backup {
-            return Err(refused(address, "another subflow at this endpoint is to carry data"));
-        }
-        if found.flags & BACKUP != 0 && backup || found.flags & BACKUP == 0 && !backup {
-            return Ok(());
-        }
-        self.pm.set_flags(&made.endpoint(backup))
-    }
-}
-
-fn refused(address: IpAddr, why: &str) -> Error {
-    let request = format!("priority of endpoint {address}");
-    Error::Refused(Refusal::new(&request, libc::EBUSY, Some(why.to_owned())))
-}
 
 /// Carries out roles by endpoints, and nothing else: the kernel opens and closes subflows by itself.
 struct Roles(Rc<RefCell<Kept>>);
@@ -223,7 +109,6 @@ pub struct Endpoints {
     kept: Rc<RefCell<Kept>>,
     policies: Rc<dyn Policies>,
     addresses: Rc<Addresses>,
-    keep: bool,
     diag: Diag,
     loads: Loads,
     speaker: Option<u32>,
@@ -245,8 +130,9 @@ impl Endpoints {
     ) -> Result<Self, Error> {
         let policies: Rc<dyn Policies> = policies.into();
         let mut pm = PathManager::open()?;
-        let journal = EndpointJournal::open(journal, &pm.endpoints()?)?;
-        let kept = Rc::new(RefCell::new(Kept { pm, journal, wanted: HashMap::new() }));
+        let mut journal = EndpointJournal::open(journal, &pm.endpoints()?)?;
+        journal.keep(keep)?;
+        let kept = Rc::new(RefCell::new(Kept::new(pm, journal)));
         let roles = Box::new(Roles(kept.clone()));
         let manager = Manager::of_one(Box::new(policies.clone()), addresses.clone(), roles)?;
         let mut endpoints = Self {
@@ -254,7 +140,6 @@ impl Endpoints {
             kept,
             policies,
             addresses,
-            keep,
             diag: Diag::open()?,
             loads: Loads::default(),
             speaker: None,
@@ -306,7 +191,7 @@ impl Endpoints {
         let next = self.loads.choose(total, self.speaker);
         if next != self.speaker {
             self.speaker = next;
-            self.kept.borrow_mut().wanted.clear();
+            self.kept.borrow_mut().forget_wanted();
             self.manager.turn_to(next)?;
             // It may lead where no connection has led before.
             self.addresses_at_ns.get_or_insert_with(sys::monotonic_ns);
@@ -336,6 +221,10 @@ impl Steering for Endpoints {
 
     fn step(&mut self) -> Result<(), Error> {
         self.manager.step()?;
+        // A role that was refused because of a subflow that has ended is ordered again at the next glance.
+        let established = self.manager.live().flat_map(|(_, one)| one.established());
+        let pairs = established.map(|(_, pair)| pair).collect();
+        self.kept.borrow_mut().established(&pairs);
         let now_ns = sys::monotonic_ns();
         if self.addresses_at_ns.is_some_and(|at_ns| now_ns >= at_ns) {
             self.addresses_at_ns = None;
@@ -376,7 +265,8 @@ impl Steering for Endpoints {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        if self.keep { Ok(()) } else { self.kept.borrow_mut().take_back() }
+        let mut kept = self.kept.borrow_mut();
+        if kept.journal.keep { Ok(()) } else { kept.take_back().map(drop) }
     }
 }
 

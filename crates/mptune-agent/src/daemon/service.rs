@@ -137,14 +137,18 @@ impl Service {
     pub fn begin(plan: Plan, metrics: Option<SocketAddr>, signals: File) -> Result<Self, Error> {
         let began_ns = sys::monotonic_ns();
         let (userspace, knob) = chosen(&plan)?;
-        let (watchdog, left) = Watchdog::begin(&signals)?;
+        let (watchdog, mut left) = Watchdog::begin(&signals)?;
+        // In the other mode they are taken over.
+        if userspace {
+            watchdog.take_back_endpoints(&mut left);
+        }
         match Self::around(plan, metrics, signals, userspace, knob, watchdog, began_ns) {
             Ok(mut service) => {
                 for name in left.names {
-                    let why =
-                        format!("{name} is put back to what it was before a daemon that died");
+                    let why = format!("{name}: as before a daemon that died");
                     service.records.add(Record::own(None, "restored", &why));
                 }
+                service.records.add_all(Record::kept(&left.kept));
                 let limits = service.adaptation.within_bounds(&mut service.watchdog);
                 service.records.add_all(limits);
                 service.greet();
@@ -174,7 +178,7 @@ impl Service {
             let steering: Box<dyn Steering> = if userspace {
                 Box::new(Manager::of_host(policies, addresses.clone())?)
             } else {
-                let journal = watchdog.journal_beside("endpoints.json")?;
+                let journal = watchdog.place_of_endpoints()?;
                 let keep = plan.keep_endpoints;
                 Box::new(Endpoints::open(policies, addresses.clone(), journal, keep)?)
             };

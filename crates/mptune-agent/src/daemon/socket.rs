@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -106,16 +106,19 @@ impl Server {
     /// # Errors
     /// That is not possible. Nothing is left then.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let named = |error: io::Error| Error::Socket(path.to_owned(), error);
         let in_own = make_room(path)?;
-        let listener = UnixListener::bind(path).map_err(named)?;
-        let ready = listener
-            .set_nonblocking(true)
-            .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o660)))
-            .and_then(|()| fs::symlink_metadata(path));
-        let inode = ready.map_err(named)?.ino();
-        let (readers, path) = (Vec::new(), path.to_owned());
-        Ok(Self { listener, path, inode, in_own, readers, next: 0, dropped: 0 })
+        match listen(path) {
+            Ok((listener, inode)) => {
+                let (readers, path) = (Vec::new(), path.to_owned());
+                Ok(Self { listener, path, inode, in_own, readers, next: 0, dropped: 0 })
+            }
+            Err(error) => {
+                if in_own {
+                    let _ = path.parent().map(fs::remove_dir);
+                }
+                Err(Error::Socket(path.to_owned(), error))
+            }
+        }
     }
 
     /// Descriptors to wait for.
@@ -299,12 +302,28 @@ fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("structures always serialise") + "\n"
 }
 
+/// A listener at a path, and the inode of its file; no file if that fails.
+fn listen(path: &Path) -> io::Result<(UnixListener, u64)> {
+    let listener = UnixListener::bind(path)?;
+    let ready = listener
+        .set_nonblocking(true)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o660)))
+        .and_then(|()| fs::symlink_metadata(path));
+    let about = ready.inspect_err(|_| drop(fs::remove_file(path)))?;
+    Ok((listener, about.ino()))
+}
+
 /// Makes the directory of a socket, and removes a socket without a listener; true if the directory was made.
 fn make_room(path: &Path) -> Result<bool, Error> {
     let place = |expected| Error::SocketPlace(path.to_owned(), expected);
     let directory = path.parent().ok_or_else(|| place("a path of a file"))?;
-    let made = match fs::DirBuilder::new().mode(0o755).create(directory) {
-        Ok(()) => true,
+    let made = match fs::create_dir(directory) {
+        Ok(()) => {
+            // Whatever the umask: readers are others.
+            let given = fs::set_permissions(directory, Permissions::from_mode(0o755));
+            given.map_err(|error| Error::SocketDirectory(directory.to_owned(), error))?;
+            true
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
         Err(error) => return Err(Error::SocketDirectory(directory.to_owned(), error)),
     };
@@ -409,6 +428,14 @@ mod tests {
         stepped(&mut server);
         assert_eq!(server.readers(), 0);
         drop(server);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn where_it_cannot_be_nothing_is_left() {
+        let folder = std::env::temp_dir().join(format!("mptune-toolong-{}", std::process::id()));
+        let path = folder.join("x".repeat(120));
+        assert!(Server::open(&path).is_err());
         assert!(!folder.exists());
     }
 

@@ -1,5 +1,6 @@
 //! Notifications to systemd (sd_notify(3)). Without systemd nothing happens.
 
+use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -19,15 +20,9 @@ pub struct Notify {
 impl Notify {
     /// Configured by the environment.
     pub fn open() -> Self {
-        let place = std::env::var_os(SOCKET);
-        let address = place.as_ref().and_then(|place| match place.as_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
-            [b'/', ..] => SocketAddr::from_pathname(place).ok(),
-            _ => None,
-        });
         let every = std::env::var(WATCHDOG).ok().and_then(|text| text.parse().ok());
         Self {
-            to: address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))),
+            to: std::env::var_os(SOCKET).and_then(|place| to(&place)),
             // Twice as often as needed.
             alive_every: every.map(|us: u64| Duration::from_micros(us / 2)),
         }
@@ -53,9 +48,44 @@ impl Notify {
         self.tell("STOPPING=1");
     }
 
+    /// A notification that there is no room for is lost: systemd may be busy, and connections do not wait for it.
     fn tell(&self, text: &str) {
         if let Some((socket, address)) = &self.to {
             let _ = socket.send_to_addr(text.as_bytes(), address);
         }
+    }
+}
+
+/// The way to a socket; none if it is none.
+fn to(place: &OsStr) -> Option<(UnixDatagram, SocketAddr)> {
+    let address = match place.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok()?,
+        [b'/', ..] => SocketAddr::from_pathname(place).ok()?,
+        _ => return None,
+    };
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.set_nonblocking(true).ok()?;
+    Some((socket, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_a_systemd_that_does_not_read() {
+        let place = std::env::temp_dir().join(format!("mptune-notify-{}", std::process::id()));
+        let systemd = UnixDatagram::bind(&place).unwrap();
+        let notify = Notify { to: to(place.as_os_str()), alive_every: None };
+        notify.ready("it works");
+        // More than any socket holds.
+        for _ in 0..10_000 {
+            notify.alive();
+        }
+        std::fs::remove_file(&place).unwrap();
+        let mut text = [0; 64];
+        let length = systemd.recv(&mut text).unwrap();
+        assert_eq!(&text[..length], b"READY=1\nSTATUS=it works");
+        assert!(to(OsStr::new("relative")).is_none());
     }
 }

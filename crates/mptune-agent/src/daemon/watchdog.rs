@@ -2,9 +2,11 @@
 //!
 //! The value before is on the disk before anything is changed (`undo::session`). A detached process, the guardian,
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
-//! daemon, or `--restore`. Connections keep the path manager that they began with.
+//! daemon, or `--restore`. These alone take back endpoints too, which are noted elsewhere (`endpoint_journal`).
+//! Connections keep the path manager that they began with.
 
 use super::endpoint_journal::Place;
+use super::endpoints::kept;
 use super::error::Error;
 use crate::kernel::sys::Watch;
 use crate::kernel::sysctl::{self as settings, Values};
@@ -20,8 +22,14 @@ use std::path::{Path, PathBuf};
 
 /// The daemon's directory, below the one for what must outlive it.
 const FOLDER: &str = "daemon";
+/// What a daemon notes of its endpoints, in the same directory as its journal.
+const ENDPOINTS: &str = "endpoints.json";
 /// The variable that systemd sets for a unit with `StateDirectory=`.
 const SYSTEMD: &str = "STATE_DIRECTORY";
+
+/// The variable that systemd sets for what a unit runs after its end, and its value after an end in order.
+const RESULT: &str = "SERVICE_RESULT";
+const IN_ORDER: &str = "success";
 
 /// A setting of the path manager, with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,12 +153,17 @@ impl Watchdog {
         Ok(restored.map_err(|error| undo::Error::File(self.journal.file(), error))?)
     }
 
-    /// The place of a file beside the journal, for what else must outlive the daemon.
+    /// The place of what is noted of endpoints, which outlives the daemon.
     ///
     /// # Errors
     /// No further file can be open.
-    pub fn journal_beside(&self, name: &'static str) -> io::Result<Place> {
-        Ok((self.journal.directory().share()?, name))
+    pub fn place_of_endpoints(&self) -> io::Result<Place> {
+        Ok((self.journal.directory().share()?, ENDPOINTS))
+    }
+
+    /// Takes back the endpoints that a dead daemon has left: this one makes none, and would never do it.
+    pub fn take_back_endpoints(&self, restored: &mut Restored) {
+        take_back_endpoints(self.journal.directory(), restored);
     }
 
     /// The setting that another program or person has changed, if any: its name and its value.
@@ -190,7 +203,17 @@ impl Watchdog {
     }
 }
 
-/// Puts back what dead daemons have left in this network namespace.
+fn take_back_endpoints(directory: &Directory, restored: &mut Restored) {
+    let place = directory.share().map(|directory| (directory, ENDPOINTS));
+    let done = place.map_err(Error::from).and_then(|place| Ok(kept::take_back_left(place)?));
+    match done {
+        Ok(names) => restored.names.extend(names),
+        Err(error) => drop(restored.kept.insert("endpoints".to_owned(), error.to_string())),
+    }
+}
+
+/// Puts back what dead daemons have left in this network namespace. Endpoints are left to the next daemon where
+/// systemd is about to start it: subflows end with their endpoints, all that a connection has.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -201,7 +224,17 @@ pub fn restore() -> Result<Restored, undo::Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
         opened => opened.map_err(named)?,
     };
-    let restored = session::recover(&directory.make_below(FOLDER).map_err(named)?);
+    let folder = directory.make_below(FOLDER).map_err(named)?;
+    let lock = Lock::of_the_dead(&folder).map_err(named)?;
+    let mut restored = session::recover(&folder);
+    if let Some(lock) = lock {
+        if let Ok(restored) = &mut restored
+            && places::given(RESULT).is_none_or(|result| result == Path::new(IN_ORDER))
+        {
+            take_back_endpoints(&folder, restored);
+        }
+        lock.remove(&folder);
+    }
     directory.leave();
     restored
 }

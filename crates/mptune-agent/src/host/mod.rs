@@ -257,6 +257,9 @@ impl<'a> Session<'a> {
         while !self.roles.is_empty() {
             if Instant::now() >= end {
                 self.roles.kill_all();
+                if self.roles.are_finishing() {
+                    return;
+                }
             }
             let mut watches = self.roles.watches(true);
             if sys::wait(&mut watches, ENDING_TICK).is_err() {

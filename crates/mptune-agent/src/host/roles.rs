@@ -12,6 +12,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
+/// Roles that carry out what they have begun, whatever becomes of the session; they end with their input.
+const FINISHING: [&str; 1] = ["settings"];
 /// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
 /// Bytes read at a time.
@@ -34,6 +36,8 @@ pub enum News {
 /// A running role.
 struct Running {
     id: u64,
+    /// It is one of `FINISHING`.
+    finishes: bool,
     child: Child,
     input: Option<ChildStdin>,
     outgoing: Vec<u8>,
@@ -96,9 +100,14 @@ impl Roles {
         self.running.iter_mut().for_each(|role| role.closing = true);
     }
 
-    /// Kills all.
+    /// Kills all but those that carry out what they have begun.
     pub fn kill_all(&mut self) {
-        self.running.iter_mut().for_each(Running::kill);
+        self.running.iter_mut().filter(|role| !role.finishes).for_each(Running::kill);
+    }
+
+    /// Those that are left carry out what they have begun.
+    pub fn are_finishing(&self) -> bool {
+        self.running.iter().all(|role| role.finishes)
     }
 
     /// No role is left.
@@ -136,18 +145,19 @@ impl Roles {
 
 impl Running {
     fn start(id: u64, role: &str) -> io::Result<Self> {
-        let mut child = Command::new(SELF)
-            .arg0("mptune-agent")
-            .arg(role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        Self::of(id, role, Command::new(SELF).arg0("mptune-agent").arg(role))
+    }
+
+    fn of(id: u64, role: &str, command: &mut Command) -> io::Result<Self> {
+        let finishes = FINISHING.contains(&role);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (input, output, errors) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (outgoing, partial, error_output) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self {
             id,
+            finishes,
             child,
             input,
             outgoing,
@@ -272,6 +282,19 @@ fn json(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_order_that_was_begun_is_not_killed_with_the_session() {
+        let running = |id, role| Running::of(id, role, &mut Command::new("cat")).unwrap();
+        let mut roles = Roles { running: vec![running(1, "sender"), running(2, "settings")] };
+        assert!(!roles.are_finishing());
+        roles.kill_all();
+        assert_eq!(roles.running[0].child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        roles.running.remove(0);
+        assert!(roles.are_finishing());
+        roles.running[0].input = None;
+        assert_eq!(roles.running[0].child.wait().unwrap().code(), Some(0));
+    }
 
     #[test]
     fn what_is_no_json_becomes_a_text() {

@@ -211,7 +211,7 @@ impl Diag {
         let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG | ExtensionFlags::SKMEMINFO;
         for family in [AF_INET, AF_INET6] {
             let question = request(family, open.clone(), extensions.clone(), SocketId::new_v4());
-            let asked = self.netlink.dump(NAME, counting.question(question), |message| {
+            let asked = self.netlink.stream(NAME, counting.question(question), |message| {
                 Ok(counted(message.payload(), &mut each)?)
             });
             explain(asked)?;
@@ -230,7 +230,7 @@ impl Diag {
             if is_queried {
                 let socket = SocketId::new_v4();
                 let question = request(family, states.clone(), extensions.clone(), socket);
-                explain(self.netlink.dump(NAME, question, &mut each))?;
+                explain(self.netlink.stream(NAME, question, &mut each))?;
             }
         }
         Ok(())

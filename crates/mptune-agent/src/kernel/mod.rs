@@ -37,4 +37,4 @@ pub mod signals;
 pub mod sys;
 pub mod sysctl;
 #[cfg(test)]
-mod testing;
+pub mod testing;

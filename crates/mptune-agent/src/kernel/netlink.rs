@@ -7,18 +7,20 @@
 use crate::kernel::error::{Error, Refusal};
 use crate::kernel::sys::{self, Watch};
 use netlink_packet_core::{
-    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE,
-    NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable, NlasIterator,
-    nla_align,
+    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL,
+    NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable,
+    NlasIterator, nla_align,
 };
 use netlink_sys::Socket;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The kernel answers a request within the system call; a longer wait than this means that something
 /// is broken.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Times that a question about all objects is asked while they keep changing under it; then the last answer counts.
+const DUMPS: u32 = 5;
 /// Room for bursts of events, bytes: thousands of them. Without CAP_NET_ADMIN over the machine the
 /// kernel grants less (`net.core.rmem_max`).
 const RECEIVE_BUFFER: i32 = 1 << 20;
@@ -75,7 +77,7 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses `name`, or does not answer.
     pub fn command<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
-        self.request(name, message, NLM_F_ACK, |_| Ok(()))
+        self.request(name, &message, NLM_F_ACK, |_| Ok(())).map(drop)
     }
 
     /// A command that makes something that is not there (`NLM_F_CREATE`, `NLM_F_EXCL`).
@@ -83,7 +85,8 @@ impl Netlink {
     /// # Errors
     /// As for a command.
     pub fn create<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
-        self.request(name, message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, |_| Ok(()))
+        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        self.request(name, &message, flags, |_| Ok(())).map(drop)
     }
 
     /// A command that takes the place of what is there (`NLM_F_REPLACE`), which must be there.
@@ -91,7 +94,7 @@ impl Netlink {
     /// # Errors
     /// As for a command.
     pub fn replace<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
-        self.request(name, message, NLM_F_ACK | NLM_F_REPLACE, |_| Ok(()))
+        self.request(name, &message, NLM_F_ACK | NLM_F_REPLACE, |_| Ok(())).map(drop)
     }
 
     /// A question; `each` is called for every answer.
@@ -104,7 +107,7 @@ impl Netlink {
         message: I,
         each: impl FnMut(&Received<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.request(name, message, NLM_F_ACK, each)
+        self.request(name, &message, NLM_F_ACK, each).map(drop)
     }
 
     /// Several questions at once, each with one small answer; `each` is called with a question's place among
@@ -157,7 +160,8 @@ impl Netlink {
         done
     }
 
-    /// A question about all objects; `each` is called for every answer.
+    /// A question about all objects; `each` is called for every answer. It is asked again if they have changed
+    /// between two parts of the answer, which may lack one then or have one twice.
     ///
     /// # Errors
     /// As for a question.
@@ -167,7 +171,31 @@ impl Netlink {
         message: I,
         each: impl FnMut(&Received<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.request(name, message, NLM_F_DUMP, each)
+        let answers = consistent(|| {
+            let mut answers = Vec::new();
+            let interrupted = self.request(name, &message, NLM_F_DUMP, |answer| {
+                let whole = answer.clone().into_inner().get(..answer.length() as usize);
+                answers.extend(whole.unwrap_or_default());
+                answers.resize(nla_align!(answers.len()), 0);
+                Ok(())
+            })?;
+            Ok((answers, interrupted))
+        })?;
+        messages(&answers, each)
+    }
+
+    /// The same of objects of which the kernel does not say that they have changed, and of which there may be very
+    /// many: sockets. Nothing is kept here.
+    ///
+    /// # Errors
+    /// As for a question.
+    pub fn stream<I: NetlinkSerializable>(
+        &mut self,
+        name: &str,
+        message: I,
+        each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.request(name, &message, NLM_F_DUMP, each).map(drop)
     }
 
     /// Messages that have arrived, without waiting; true if some are missing, because the kernel dropped them
@@ -202,16 +230,17 @@ impl Netlink {
         sys::dropped(self.socket.as_fd()).unwrap_or(0)
     }
 
+    /// True if the objects have changed meanwhile (`NLM_F_DUMP_INTR`).
     fn request<I: NetlinkSerializable>(
         &mut self,
         name: &str,
-        message: I,
+        message: &I,
         flags: u16,
         mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         self.sequence = self.sequence.wrapping_add(1);
         self.send(message, flags).map_err(|error| Error::io(name, &error))?;
-        let mut over = false;
+        let (mut over, mut interrupted) = (false, false);
         while !over {
             self.wait_for_answer(name, Self::receive)?;
             let sequence = self.sequence;
@@ -219,6 +248,7 @@ impl Netlink {
                 if message.sequence_number() != sequence {
                     return Ok(());
                 }
+                interrupted |= is_interrupted(message);
                 match end(name, message)? {
                     true => over = true,
                     false => each(message)?,
@@ -226,12 +256,12 @@ impl Netlink {
                 Ok(())
             })?;
         }
-        Ok(())
+        Ok(interrupted)
     }
 
-    fn send<I: NetlinkSerializable>(&self, message: I, flags: u16) -> std::io::Result<()> {
+    fn send<I: NetlinkSerializable>(&self, message: &I, flags: u16) -> std::io::Result<()> {
         let mut bytes = Vec::new();
-        self.pack(&message, flags, &mut bytes);
+        self.pack(message, flags, &mut bytes);
         self.socket.send(&bytes, 0).map(drop)
     }
 
@@ -253,12 +283,10 @@ impl Netlink {
         name: &str,
         receive: impl Fn(&mut Self) -> std::io::Result<bool>,
     ) -> Result<(), Error> {
-        for _ in 0..2 {
-            if receive(self).map_err(|error| Error::io(name, &error))? {
-                return Ok(());
-            }
-            let mut watches = [Watch::readable(&self.socket)];
-            sys::wait(&mut watches, PATIENCE).map_err(|error| Error::io(name, &error))?;
+        let wait = |own: &mut Self, left| sys::wait(&mut [Watch::readable(&own.socket)], left);
+        let heard = received(self, receive, wait).map_err(|error| Error::io(name, &error))?;
+        if heard {
+            return Ok(());
         }
         let limit = PATIENCE.as_secs();
         Err(Error::Failed(format!("{name}: no answer from the kernel within {limit} s")))
@@ -299,6 +327,35 @@ impl AsFd for Netlink {
     }
 }
 
+/// Waits until something is received; false if nothing is in time. Signals end single waits early.
+fn received<T>(
+    from: &mut T,
+    receive: impl Fn(&mut T) -> std::io::Result<bool>,
+    wait: impl Fn(&mut T, Duration) -> std::io::Result<()>,
+) -> std::io::Result<bool> {
+    let end = Instant::now() + PATIENCE;
+    while !receive(from)? {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        wait(from, left)?;
+    }
+    Ok(true)
+}
+
+/// The first answer that was not interrupted, or the last of several.
+fn consistent<T>(mut ask: impl FnMut() -> Result<(T, bool), Error>) -> Result<T, Error> {
+    let mut asked = 0;
+    loop {
+        let (answer, interrupted) = ask()?;
+        asked += 1;
+        if !interrupted || asked == DUMPS {
+            return Ok(answer);
+        }
+    }
+}
+
 /// Calls `each` for the messages of a datagram.
 fn messages(
     mut datagram: &[u8],
@@ -311,6 +368,11 @@ fn messages(
         datagram = datagram.get(length..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// True if objects have changed since the message before this one.
+fn is_interrupted(message: &Received<'_>) -> bool {
+    message.flags() & NLM_F_DUMP_INTR != 0
 }
 
 /// True if a message ends the answer to `name`.
@@ -401,6 +463,50 @@ mod tests {
         assert_eq!(read("a", &answer(0, None)), Ok(true));
         assert_eq!(read("a", &header(NLMSG_DONE, 0, 0)), Ok(true));
         assert_eq!(read("a", &header(28, 0, 0)), Ok(false));
+    }
+
+    #[test]
+    fn an_answer_that_was_interrupted_is_asked_for_again_and_not_forever() {
+        for (interruptions, expected) in [(0, 1), (2, 3), (DUMPS, DUMPS)] {
+            let mut asked = 0;
+            let answer = consistent(|| {
+                asked += 1;
+                Ok((asked, asked <= interruptions))
+            });
+            assert_eq!(answer, Ok(expected));
+        }
+        let refused = Err(Error::Failed("no".to_owned()));
+        assert_eq!(consistent::<()>(|| refused.clone().map(|()| ((), true))), refused);
+    }
+
+    #[test]
+    fn signals_take_nothing_from_the_wait_for_an_answer() {
+        let mut waits = 0;
+        let wait = |waits: &mut u32, left: Duration| {
+            *waits += 1;
+            assert!(left <= PATIENCE);
+            Ok(())
+        };
+        assert!(received(&mut waits, |waits| Ok(*waits == 7), wait).unwrap());
+        assert_eq!(waits, 7);
+    }
+
+    #[test]
+    fn an_answer_says_that_it_was_interrupted_in_any_of_its_messages() {
+        let whole = [header(28, 2, 0), header(NLMSG_DONE, 2, 0)].concat();
+        for marked in [None, Some(6), Some(HEADER + 6)] {
+            let mut datagram = whole.clone();
+            if let Some(place) = marked {
+                datagram[place] |= NLM_F_DUMP_INTR as u8;
+            }
+            let mut interrupted = false;
+            messages(&datagram, |message| {
+                interrupted |= is_interrupted(message);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(interrupted, marked.is_some());
+        }
     }
 
     #[test]

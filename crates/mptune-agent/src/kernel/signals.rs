@@ -70,6 +70,16 @@ extern "C" fn note(signal: i32) {
     }
 }
 
+/// Does something that is finished once it is begun: no signal of [`as_file`], before it or meanwhile, limits its time.
+pub fn unhurried<T>(act: impl FnOnce() -> T) -> T {
+    let grace_s = GRACE_S.swap(0, Relaxed);
+    // SAFETY: alarm takes an integer; 0 is no alarm, for the handler too.
+    unsafe { libc::alarm(0) };
+    let done = act();
+    GRACE_S.store(grace_s, Relaxed);
+    done
+}
+
 /// The signal that comes next from [`as_file`]; none if there is none now.
 pub fn next(mut signals: &File) -> io::Result<Option<&'static str>> {
     let mut number = [0; 4];
@@ -137,8 +147,15 @@ mod tests {
         let left = unsafe {
             libc::alarm(100);
             libc::raise(libc::SIGTERM);
-            libc::alarm(0)
+            libc::alarm(100)
         };
         assert!((1..=100).contains(&left), "another signal gives no more time: {left} s");
+        // SAFETY: as above.
+        let begun = unhurried(|| unsafe {
+            let before = libc::alarm(0);
+            libc::raise(libc::SIGTERM);
+            (before, libc::alarm(0))
+        });
+        assert_eq!(begun, (0, 0), "what is begun has the time it needs");
     }
 }

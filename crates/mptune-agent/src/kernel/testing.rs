@@ -1,8 +1,9 @@
-//! Netlink attributes packed by hand, for the tests of the codecs.
+//! For tests: netlink attributes packed by hand, and a test again under another umask.
 
 use crate::kernel::pair::Pair;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
 
 /// The flag of an attribute that holds attributes.
 pub const NESTED: u16 = 0x8000;
@@ -23,4 +24,23 @@ pub fn ends() -> impl Strategy<Value = Pair> {
     (prop_oneof![v4, v6], 1..u16::MAX, 1..u16::MAX).prop_map(|([local, remote], here, there)| {
         Pair { local: SocketAddr::new(local, here), remote: SocketAddr::new(remote, there) }
     })
+}
+
+/// Runs the test of this name in a process of its own with this umask, which all threads of a process share; true
+/// in that process.
+pub fn under_umask(mask: &str, test: &str) -> bool {
+    const VARIABLE: &str = "MPTUNE_TEST_UMASK";
+    if std::env::var_os(VARIABLE).is_some() {
+        return true;
+    }
+    let done = Command::new("sh")
+        .args(["-c", "umask \"$MPTUNE_TEST_UMASK\" && exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact"])
+        .env(VARIABLE, mask)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    false
 }

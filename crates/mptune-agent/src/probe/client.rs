@@ -4,11 +4,11 @@ use super::mailbox::Outbox;
 use super::packet::Token;
 use super::protocol::{Message, Step, View};
 use super::sniff::Sniffer;
-use super::stream::{self, ORDER};
+use super::stream::{self, ORDER, Patience};
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::socket;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -90,15 +90,15 @@ fn connect(target: &Target, end_ns: u64) -> io::Result<TcpStream> {
     }
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream::limit(&stream, end_ns)?;
-    stream.write_all(&[&target.token[..], &target.id.to_be_bytes()].concat())?;
+    let greeting = [&target.token[..], &target.id.to_be_bytes()].concat();
+    stream::write(&mut stream, &greeting, Patience::Until(end_ns))?;
     Ok(stream)
 }
 
 fn answer(id: u32, connection: &mut TcpStream, mptcp: bool, ask: &Ask) -> Message {
-    let end_ns = sys::monotonic_ns() + ask.limit_ns;
+    let patience = Patience::Until(sys::monotonic_ns() + ask.limit_ns);
     let (mut pings_ns, mut arrived) = (Vec::new(), Vec::new());
-    let result = steps(connection, ask, end_ns, &mut pings_ns, &mut arrived);
+    let result = steps(connection, ask, patience, &mut pings_ns, &mut arrived);
     let failed = result.err().map(|error| stream::reason(&error));
     let view = View { arrived, ..stream::view(connection, mptcp) };
     Message::Asked { id, failed, pings_ns, view }
@@ -107,7 +107,7 @@ fn answer(id: u32, connection: &mut TcpStream, mptcp: bool, ask: &Ask) -> Messag
 fn steps(
     connection: &mut TcpStream,
     ask: &Ask,
-    end_ns: u64,
+    patience: Patience,
     pings_ns: &mut Vec<u64>,
     arrived: &mut Vec<(u64, u64)>,
 ) -> io::Result<()> {
@@ -115,37 +115,33 @@ fn steps(
         match *step {
             Step::Ping(count) => {
                 for number in 0..count {
-                    stream::limit(connection, end_ns)?;
                     let began_ns = sys::monotonic_ns();
-                    request(connection, stream::order(b'P', u64::from(number)))?;
+                    request(connection, stream::order(b'P', u64::from(number)), patience)?;
                     pings_ns.push(sys::monotonic_ns() - began_ns);
                 }
             }
             Step::Upload(bytes) => {
-                stream::limit(connection, end_ns)?;
-                connection.write_all(&stream::order(b'U', bytes))?;
-                stream::send(connection, bytes)?;
-                expect(connection, stream::order(b'U', bytes))?;
+                stream::write(connection, &stream::order(b'U', bytes), patience)?;
+                stream::send(connection, bytes, patience)?;
+                expect(connection, stream::order(b'U', bytes), patience)?;
             }
             Step::Download(bytes) => {
-                stream::limit(connection, end_ns)?;
-                request(connection, stream::order(b'D', bytes))?;
-                *arrived = stream::receive(connection, bytes)?;
+                request(connection, stream::order(b'D', bytes), patience)?;
+                *arrived = stream::receive(connection, bytes, patience)?;
             }
         }
     }
-    stream::limit(connection, end_ns)?;
-    request(connection, stream::order(b'I', 0))
+    request(connection, stream::order(b'I', 0), patience)
 }
 
-fn request(connection: &mut TcpStream, order: [u8; ORDER]) -> io::Result<()> {
-    connection.write_all(&order)?;
-    expect(connection, order)
+fn request(connection: &mut TcpStream, order: [u8; ORDER], patience: Patience) -> io::Result<()> {
+    stream::write(connection, &order, patience)?;
+    expect(connection, order, patience)
 }
 
 /// The server answers an order by repeating it.
-fn expect(connection: &mut TcpStream, order: [u8; ORDER]) -> io::Result<()> {
+fn expect(connection: &mut TcpStream, order: [u8; ORDER], patience: Patience) -> io::Result<()> {
     let mut echo = [0; ORDER];
-    connection.read_exact(&mut echo)?;
+    stream::read(connection, &mut echo, patience)?;
     if echo == order { Ok(()) } else { Err(stream::unexpected()) }
 }

@@ -3,30 +3,64 @@
 use super::mailbox::Outbox;
 use super::packet::{TOKEN, Token};
 use super::protocol::{Message, View};
-use super::stream::{self, GREETING, ORDER};
+use super::stream::{self, GREETING, ORDER, Patience};
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::socket;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
 
 const BACKLOG: i32 = 64;
-/// Connections at a time, strangers included.
+/// Connections at a time that have shown the token; and of those that have not, beyond which the one that has taken
+/// longest is reset.
 const MOST: usize = 64;
+/// Connections that are accepted at a time from one listener: somebody who opens one after another stops nothing else.
+const AT_ONCE: usize = 64;
 /// Time for the greeting, and the pause until the next order.
 const GREETING_NS: u64 = if cfg!(test) { 120_000_000_000 } else { 5_000_000_000 };
-const PATIENCE_NS: u64 = 120_000_000_000;
+const PATIENCE: Patience = Patience::Each(120_000_000_000);
+
+/// Connections that have not shown the token yet, in the order in which they were accepted.
+#[derive(Clone, Default)]
+struct Strangers(Arc<Mutex<VecDeque<(RawFd, TcpStream)>>>);
+
+impl Strangers {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<(RawFd, TcpStream)>> {
+        // A thread that panicked has left it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more; the one that has taken longest ends if there are too many.
+    fn add(&self, stream: &TcpStream) -> io::Result<()> {
+        let again = stream.try_clone()?;
+        let mut waiting = self.waiting();
+        waiting.push_back((stream.as_raw_fd(), again));
+        if waiting.len() > MOST
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            // Its thread, which waits for it, resets it.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        Ok(())
+    }
+
+    /// The one with this descriptor has shown the token, or has ended.
+    fn remove(&self, fd: RawFd) {
+        self.waiting().retain(|(other, _)| *other != fd);
+    }
+}
 
 /// The listeners.
 pub struct Server {
     listeners: Vec<TcpListener>,
     token: Token,
-    /// Counts the connections: one reference for each, and this one.
-    alive: Arc<()>,
+    /// Counts the connections that have shown the token: one reference for each, and this one.
+    greeted: Arc<()>,
+    strangers: Strangers,
     /// Their port.
     pub port: u16,
     /// The reason for plain TCP connections; none if they need not be.
@@ -41,9 +75,8 @@ impl Server {
         both_families: bool,
         token: Token,
     ) -> io::Result<Self> {
-        let open = |ip, mptcp| match both_families {
-            true => socket::open_for_both(mptcp),
-            false => socket::open(ip, mptcp),
+        let open = |ip, mptcp| {
+            if both_families { socket::open_for_both(mptcp) } else { socket::open(ip, mptcp) }
         };
         let plain_because = match open(addresses[0], true) {
             Err(error) if socket::is_unsupported(&error) => {
@@ -63,7 +96,8 @@ impl Server {
             port = listener.local_addr()?.port();
             listeners.push(listener);
         }
-        Ok(Self { listeners, token, alive: Arc::new(()), port, plain_because })
+        let (greeted, strangers) = Default::default();
+        Ok(Self { listeners, token, greeted, strangers, port, plain_because })
     }
 
     /// Descriptors to wait for.
@@ -74,83 +108,92 @@ impl Server {
     /// Serves new connections, a thread each.
     pub fn accept(&self, outbox: &Outbox) {
         for listener in &self.listeners {
-            while let Ok((stream, from)) = listener.accept() {
-                if Arc::strong_count(&self.alive) > MOST {
+            for _ in 0..AT_ONCE {
+                let Ok((stream, from)) = listener.accept() else { break };
+                if self.strangers.add(&stream).is_err() {
                     socket::abort(stream);
                     continue;
                 }
-                let from = address::canonical(from);
-                let (outbox, token, alive) = (outbox.clone(), self.token, Arc::clone(&self.alive));
-                let mptcp = self.plain_because.is_none();
-                // Without a thread the connection is reset: the stream is dropped.
-                let _ = thread::Builder::new().spawn(move || {
-                    let _ = serve(stream, from, &token, mptcp, &outbox);
-                    drop(alive);
-                });
+                let conversation = Conversation {
+                    from: address::canonical(from),
+                    token: self.token,
+                    mptcp: self.plain_because.is_none(),
+                    outbox: outbox.clone(),
+                    strangers: self.strangers.clone(),
+                    greeted: Arc::downgrade(&self.greeted),
+                };
+                let fd = stream.as_raw_fd();
+                // Without a thread the connection ends: the stream is dropped.
+                if thread::Builder::new().spawn(move || conversation.serve(stream)).is_err() {
+                    self.strangers.remove(fd);
+                }
             }
         }
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
+/// What the thread of a connection has of the server.
+struct Conversation {
     from: SocketAddr,
-    token: &Token,
+    token: Token,
     mptcp: bool,
-    outbox: &Outbox,
-) -> io::Result<()> {
-    let result = converse(&mut stream, from, token, mptcp, outbox);
-    socket::abort(stream);
-    result
+    outbox: Outbox,
+    strangers: Strangers,
+    greeted: Weak<()>,
 }
 
-fn converse(
-    stream: &mut TcpStream,
-    from: SocketAddr,
-    token: &Token,
-    mptcp: bool,
-    outbox: &Outbox,
-) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
-    let id = greeted(stream, token)?;
-    let mut arrived = Vec::new();
-    stream.set_read_timeout(Some(Duration::from_nanos(PATIENCE_NS)))?;
-    stream.set_write_timeout(Some(Duration::from_nanos(PATIENCE_NS)))?;
-    loop {
-        let mut order = [0; ORDER];
-        stream.read_exact(&mut order)?;
-        match stream::parse(order) {
-            (b'P', _) => stream.write_all(&order)?,
-            (b'U', bytes) => {
-                arrived = stream::receive(stream, bytes)?;
-                stream.write_all(&order)?;
+impl Conversation {
+    fn serve(self, mut stream: TcpStream) {
+        let _ = self.begin(&mut stream);
+        // Nobody may find it there by a descriptor that is another's by then.
+        self.strangers.remove(stream.as_raw_fd());
+        socket::abort(stream);
+    }
+
+    fn begin(&self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        let id = greeted(stream, &self.token)?;
+        self.strangers.remove(stream.as_raw_fd());
+        // The server has a reference too; without one it has ended.
+        match self.greeted.upgrade() {
+            Some(counted) if Arc::strong_count(&counted) <= MOST + 1 => self.converse(stream, id),
+            _ => Ok(()),
+        }
+    }
+
+    fn converse(&self, stream: &mut TcpStream, id: u32) -> io::Result<()> {
+        let mut arrived = Vec::new();
+        loop {
+            let mut order = [0; ORDER];
+            stream::read(stream, &mut order, PATIENCE)?;
+            match stream::parse(order) {
+                (b'P', _) => stream::write(stream, &order, PATIENCE)?,
+                (b'U', bytes) => {
+                    arrived = stream::receive(stream, bytes, PATIENCE)?;
+                    stream::write(stream, &order, PATIENCE)?;
+                }
+                (b'D', bytes) => {
+                    stream::write(stream, &order, PATIENCE)?;
+                    stream::send(stream, bytes, PATIENCE)?;
+                }
+                (b'I', _) => {
+                    let view =
+                        View { arrived: arrived.clone(), ..stream::view(stream, self.mptcp) };
+                    self.outbox.tell(Message::Served { id, from: self.from, view });
+                    stream::write(stream, &order, PATIENCE)?;
+                }
+                _ => return Err(stream::unexpected()),
             }
-            (b'D', bytes) => {
-                stream.write_all(&order)?;
-                stream::send(stream, bytes)?;
-            }
-            (b'I', _) => {
-                let view = View { arrived: arrived.clone(), ..stream::view(stream, mptcp) };
-                outbox.tell(Message::Served { id, from, view });
-                stream.write_all(&order)?;
-            }
-            _ => return Err(stream::unexpected()),
         }
     }
 }
 
 /// The number of the connection, if it begins with the token.
 fn greeted(stream: &mut TcpStream, token: &Token) -> io::Result<u32> {
-    let end_ns = sys::monotonic_ns() + GREETING_NS;
-    let (mut greeting, mut length) = ([0; GREETING], 0);
-    while length < GREETING {
-        stream::limit(stream, end_ns)?;
-        match stream.read(&mut greeting[length..])? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            more => length += more,
-        }
-    }
+    let patience = Patience::Until(sys::monotonic_ns() + GREETING_NS);
+    let mut greeting = [0; GREETING];
+    stream::read(stream, &mut greeting, patience)?;
     let wrong = greeting[..TOKEN].iter().zip(token).fold(0, |wrong, (a, b)| wrong | (a ^ b));
     if wrong != 0 {
         return Err(stream::unexpected());
@@ -164,6 +207,8 @@ mod tests {
     use crate::probe::client::{self, Ask, Target};
     use crate::probe::mailbox::Inbox;
     use crate::probe::protocol::Step;
+    use std::io::{ErrorKind, Read, Write};
+    use std::time::Duration;
 
     /// Messages until there are this many.
     fn heard(server: &Server, inbox: &Inbox, count: usize) -> Vec<Message> {
@@ -206,6 +251,31 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn strangers_that_wait_keep_nobody_out() {
+        let (local, token, inbox) =
+            (IpAddr::from([127, 0, 0, 1]), [7; TOKEN], Inbox::new().unwrap());
+        let server = Server::open(&[local], 0, false, token).unwrap();
+        let remote = SocketAddr::new(local, server.port);
+        let mut strangers = Vec::new();
+        for _ in 0..MOST {
+            strangers.push(TcpStream::connect(remote).unwrap());
+            server.accept(&inbox.outbox());
+        }
+        let (both_families, limit_ns) = (false, 120_000_000_000);
+        let target = Target { id: 3, local, remote, both_families, mptcp: false, limit_ns, token };
+        let asks = client::start(target, inbox.outbox()).unwrap();
+        asks.send(Ask { steps: vec![Step::Ping(1)], limit_ns }).unwrap();
+        let messages = heard(&server, &inbox, 3);
+        let is_asked = |message: &Message| matches!(message, Message::Asked { failed: None, .. });
+        assert!(messages.iter().any(is_asked), "{messages:?}");
+        let ended = strangers[0].read(&mut [0]);
+        assert!(ended.is_err() || ended.is_ok_and(|length| length == 0));
+        strangers[1].set_nonblocking(true).unwrap();
+        let waits = strangers[1].read(&mut [0]).unwrap_err();
+        assert_eq!(waits.kind(), ErrorKind::WouldBlock);
     }
 
     #[test]

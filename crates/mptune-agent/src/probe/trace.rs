@@ -9,7 +9,7 @@ use super::mailbox::Outbox;
 use super::packet::{HEAD, Head, Token};
 use super::protocol::{Hop, Message};
 use crate::kernel::address;
-use crate::kernel::sys::{self, Watch};
+use crate::kernel::sys::{self, ErrorReport, Watch};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -147,46 +147,74 @@ fn send(socket: &UdpSocket, target: &Target, limit: u8, seq: u32) -> io::Result<
     Ok(sent_ns)
 }
 
-/// Answer to a datagram; none if nothing came in time. Late answers to earlier datagrams are passed over.
+/// Answer to a datagram; none if nothing came in time. Late answers to earlier datagrams are passed over, and whatever
+/// else arrives takes none of the time.
 fn answer(
     socket: &UdpSocket,
     target: &Target,
     seq: u32,
     sent_ns: u64,
 ) -> io::Result<Option<Answer>> {
-    let end_ns = sent_ns + target.wait_ns;
     let mut data = [0; 1500];
     loop {
-        while let Ok(report) = sys::receive_error(socket.as_fd(), &mut data) {
-            let quoted = Head::read(&target.token, &data[..report.quoted.min(data.len())]);
-            let Some(from) = address::decode(&report.from) else { continue };
-            // A report may quote too little to show which datagram it is about; then it is about the last one.
-            if quoted.is_some_and(|head| head.seq != seq) {
-                continue;
-            }
-            return Ok(Some(if EXCEEDED.contains(&(report.origin, report.kind.0)) {
-                Answer::Router(from.ip())
-            } else {
-                Answer::Refused(from.ip())
-            }));
+        let report = sys::receive_error(socket.as_fd(), &mut data).ok();
+        if let Some(answer) = report.and_then(|report| reported(&report, target, seq, &data)) {
+            return Ok(Some(answer));
         }
-        match socket.recv(&mut data) {
-            Ok(length) => {
-                let head = Head::read(&target.token, &data[..length]);
-                if head.is_some_and(|head| head.reply && head.seq == seq) {
-                    return Ok(Some(Answer::End));
-                }
-                continue;
-            }
-            // The error of a report is reported here once more.
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => continue,
-            Err(_) => {}
+        let received = socket.recv(&mut data);
+        let head = received.as_ref().ok().map(|length| &data[..*length]);
+        let head = head.and_then(|packet| Head::read(&target.token, packet));
+        if head.is_some_and(|head| head.reply && head.seq == seq) {
+            return Ok(Some(Answer::End));
         }
-        let left_ns = end_ns.saturating_sub(sys::monotonic_ns());
+        let left_ns = (sent_ns + target.wait_ns).saturating_sub(sys::monotonic_ns());
         if left_ns == 0 {
             return Ok(None);
         }
-        let mut watches = [Watch::readable(socket)];
-        sys::wait(&mut watches, Duration::from_nanos(left_ns))?;
+        // Any other error is that of a report once more.
+        if received.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            let mut watches = [Watch::readable(socket)];
+            sys::wait(&mut watches, Duration::from_nanos(left_ns))?;
+        }
+    }
+}
+
+/// The answer that a report is; none if it is about another datagram.
+fn reported(report: &ErrorReport, target: &Target, seq: u32, data: &[u8]) -> Option<Answer> {
+    let from = address::decode(&report.from)?.ip();
+    let quoted = Head::read(&target.token, &data[..report.quoted.min(data.len())]);
+    // A report may quote too little to show which datagram it is about; then it is about the last one.
+    if quoted.is_some_and(|head| head.seq != seq) {
+        return None;
+    }
+    let is_exceeded = EXCEEDED.contains(&(report.origin, report.kind.0));
+    Some(if is_exceeded { Answer::Router(from) } else { Answer::Refused(from) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_answer_takes_no_more_than_the_time() {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let end = UdpSocket::bind((local, 0)).unwrap();
+        let (remote, token) = (end.local_addr().unwrap(), [7; 16]);
+        let wait_ns = 0;
+        let mut target =
+            Target { id: 1, path: 0, local, remote, hops: 1, attempts: 1, wait_ns, token };
+        let socket = open(&target).unwrap();
+        let own = socket.local_addr().unwrap();
+        let mut right = [0; HEAD];
+        let (reply, answers, timed, flow, stamp) = (true, false, false, 0, 0);
+        let head = Head { reply, answer: answers, timed, path: 0, flow, id: 1, seq: 5, stamp };
+        head.write(&token, &mut right);
+        for packet in [&b"something else"[..], &right] {
+            end.send_to(packet, own).unwrap();
+        }
+        let now_ns = sys::monotonic_ns();
+        assert!(answer(&socket, &target, 5, now_ns).unwrap().is_none());
+        target.wait_ns = 120_000_000_000;
+        assert!(matches!(answer(&socket, &target, 5, now_ns).unwrap(), Some(Answer::End)));
     }
 }

@@ -16,6 +16,7 @@ use crate::undo::kind::{State, words};
 use crate::undo::reverter;
 use crate::undo::sysctl::{ALLOWED, Sysctl};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The right to change the network (CAP_NET_ADMIN, include/uapi/linux/capability.h).
@@ -232,22 +233,14 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
                 all.push(Setting::Route(resolved.map_err(input)?));
                 continue;
             }
-            Setting::Congestion(_) => {
-                let directory = Setting::Directory(Directory { path: congestion::pins() });
-                if !all.contains(&directory) {
-                    all.push(directory);
-                }
-            }
-            Setting::File(file) => {
-                for path in file.directories() {
-                    let directory = Setting::Directory(Directory { path });
-                    if !all.contains(&directory) {
-                        all.push(directory);
-                    }
-                }
-            }
+            Setting::Congestion(_) => add_directories(&mut all, vec![congestion::pins()]),
+            Setting::File(file) => add_directories(&mut all, file.directories()),
             Setting::Sysctl(sysctl) => {
-                all.extend(sysctl.companion(allowed(noted).as_deref()).map(Setting::Sysctl));
+                // After it: a default loads its module, without which nobody can be allowed to use it.
+                let companion = sysctl.companion(allowed(noted).as_deref()).map(Setting::Sysctl);
+                all.push(setting);
+                all.extend(companion);
+                continue;
             }
             _ => {}
         }
@@ -260,6 +253,15 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
     }
     all.sort_by_key(Setting::place);
     Ok(all)
+}
+
+/// Adds directories, each once.
+fn add_directories(all: &mut Vec<Setting>, paths: Vec<PathBuf>) {
+    for directory in paths.into_iter().map(|path| Setting::Directory(Directory { path })) {
+        if !all.contains(&directory) {
+            all.push(directory);
+        }
+    }
 }
 
 /// The congestion controls that every program could use before anything was changed.
@@ -376,4 +378,26 @@ fn made_of(item: &Item) -> Made {
     let kind = setting.kind();
     let changed = !kind.same(&item.present, target);
     Made { setting: kind.as_order(target), before: kind.as_order(before), changed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::sysctl::DEFAULT_CC;
+
+    #[test]
+    fn a_congestion_control_is_loaded_as_the_default_before_it_is_allowed() {
+        let setting = |name: &str, value: &str| {
+            Setting::Sysctl(Sysctl { name: name.to_owned(), value: value.to_owned() })
+        };
+        let text = |text: &str| State::Text(text.to_owned());
+        let noted = Change {
+            setting: setting(ALLOWED, ""),
+            before: text("reno cubic\n"),
+            target: text("reno cubic\n"),
+            passed: Vec::new(),
+        };
+        let all = expanded(vec![setting(DEFAULT_CC, "bbr")], &[noted]).unwrap();
+        assert_eq!(all, [setting(DEFAULT_CC, "bbr"), setting(ALLOWED, "reno cubic bbr")]);
+    }
 }

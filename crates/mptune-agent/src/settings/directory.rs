@@ -2,6 +2,7 @@
 //! those of mptune's files. Made for them only, and gone with them.
 
 use super::congestion;
+use crate::undo::directory::give;
 use crate::undo::kind::{Error, Kind, State};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+
+/// Everybody may look into it: the daemon, which is not root, reads files there.
+const RIGHTS: u32 = 0o755;
 
 /// The directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,19 @@ impl Directory {
     /// True if it keeps congestion controls, which end with the machine.
     pub fn is_of_bpf(&self) -> bool {
         self.path == congestion::pins()
+    }
+
+    fn make(&self) -> io::Result<()> {
+        fs::create_dir(&self.path)?;
+        steps::changed();
+        let given = fs::File::open(&self.path).and_then(|directory| give(&directory, RIGHTS));
+        given.inspect_err(|_| drop(fs::remove_dir(&self.path)))
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        fs::remove_dir(&self.path)?;
+        steps::changed();
+        Ok(())
     }
 
     fn shown_path(&self) -> String {
@@ -53,17 +70,15 @@ impl Kind for Directory {
 
     fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         let done = match to {
-            State::Present => fs::create_dir(&self.path),
-            _ => fs::remove_dir(&self.path),
+            State::Present => self.make(),
+            _ => self.remove(),
         };
         done.map_err(|error| match error.kind() {
             io::ErrorKind::DirectoryNotEmpty => {
                 Error::impossible(self.shown_path(), "others use it")
             }
             _ => Error::file(self.shown_path(), error),
-        })?;
-        steps::changed();
-        Ok(())
+        })
     }
 
     fn as_order(&self, state: &State) -> Value {
@@ -72,5 +87,26 @@ impl Kind for Directory {
             State::Present => json!({"kind": "directory", "path": path}),
             _ => json!({"kind": "directory", "path": path, "absent": true}),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::testing;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn everybody_can_look_into_it_whatever_the_umask() {
+        let name = "settings::directory::tests::everybody_can_look_into_it_whatever_the_umask";
+        if !testing::under_umask("077", name) {
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("mptune-setting-{}", std::process::id()));
+        let directory = Directory { path: path.clone() };
+        directory.step(&State::Absent, &State::Present).unwrap();
+        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        directory.step(&State::Present, &State::Absent).unwrap();
+        assert_eq!((mode, path.exists()), (0o755, false));
     }
 }

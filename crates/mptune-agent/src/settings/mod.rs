@@ -18,7 +18,7 @@
 //! out  {"event": "refused", "because": "input", "reason": "..."}      instead of any of them
 //! ```
 //!
-//! An order that was begun is carried out, whoever is gone meanwhile. Not here: settings of a session, which
+//! An order that was begun is carried out, whoever is gone meanwhile, and however long it takes. Not here: settings of a session, which
 //! go with it (`host`), and which settings are good ones (the controller knows).
 
 mod apply;
@@ -40,6 +40,7 @@ use self::outcome::{Because, Refusal};
 use self::protocol::{Message, Order};
 use self::setting::Setting;
 use crate::control::{self, Control, Input};
+use crate::kernel::signals;
 use crate::role;
 use crate::undo::applied::{Content, Found, Kept, Phase, Store};
 use crate::undo::reverter;
@@ -92,12 +93,13 @@ fn obey(line: &str) -> Result<Message, Refusal> {
             let present = status::present(&settings)?;
             Ok(Message::Read { present, foreign: foreign::at_work(&settings) })
         }
-        Order::Apply(order) => apply::apply(&store, &order),
-        Order::Confirm => confirm(&store),
+        Order::Apply(order) => signals::unhurried(|| apply::apply(&store, &order)),
+        Order::Confirm => signals::unhurried(|| confirm(&store)),
         Order::Status => status::status(&store).map(Message::Status),
         Order::Rollback { force } => {
             apply::privileged()?;
-            rollback::roll_back(&store, force).map(Message::RolledBack)
+            let done = signals::unhurried(|| rollback::roll_back(&store, force));
+            done.map(Message::RolledBack)
         }
     }
 }

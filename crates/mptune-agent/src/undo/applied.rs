@@ -4,7 +4,7 @@
 //! one network namespace and one start of the machine: after a restart the settings are the system's again.
 
 use super::change::{Change, Fate, Setting};
-use super::directory::{Directory, PRIVATE};
+use super::directory::{self, Directory, PRIVATE};
 use super::error::Error;
 use super::kind::words;
 use super::lock::Lock;
@@ -242,7 +242,7 @@ impl Store {
 
     fn try_lock(&self) -> io::Result<Option<Held>> {
         // A router may have no /var/lib since it began; the directory itself is made with its own rights.
-        self.directory.parent().map_or(Ok(()), fs::create_dir_all)?;
+        self.directory.parent().map_or(Ok(()), |above| directory::make_all(above, RIGHTS))?;
         let directory = match Directory::make_for(&self.directory, RIGHTS) {
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -435,12 +435,13 @@ fn differs(entry: &Change<impl Setting>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::kind::State;
     use super::super::sysctl::Sysctl;
     use super::*;
 
-    fn store(name: &str) -> Store {
+    /// In a directory of the test's own.
+    pub fn store(name: &str) -> Store {
         let directory = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
         let namespace = places::namespace().unwrap();
         Store { directory, boot: "this".to_owned(), namespace, ending: String::new() }

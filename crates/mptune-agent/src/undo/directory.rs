@@ -7,10 +7,10 @@
 use super::steps;
 use crate::files;
 use crate::kernel::sys;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Only its owner may use it, or a file in it.
@@ -42,8 +42,12 @@ impl Directory {
     /// # Errors
     /// As for [`Directory::make`].
     pub fn make_for(path: &Path, rights: u32) -> io::Result<Self> {
-        existing(DirBuilder::new().mode(rights).create(path))?;
-        Self::open(path)
+        let is_new = existing(DirBuilder::new().mode(rights).create(path))?;
+        let directory = Self::open(path)?;
+        if is_new {
+            give(&directory.file, rights)?;
+        }
+        Ok(directory)
     }
 
     /// Opens one that is there.
@@ -126,6 +130,7 @@ impl Directory {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let mut file = sys::open_at(self.file.as_fd(), name, flags, rights)?;
         steps::changed();
+        give(&file, rights)?;
         file.write_all(bytes)?;
         steps::changed();
         file.sync_all()
@@ -186,14 +191,46 @@ impl Directory {
     }
 }
 
-fn existing(made: io::Result<()>) -> io::Result<()> {
+/// True if it was made, false if it was there.
+fn existing(made: io::Result<()>) -> io::Result<bool> {
     match made {
         Ok(()) => {
             steps::changed();
-            Ok(())
+            Ok(true)
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives what was just made exactly these rights: the umask of whoever started the agent may have taken some, and
+/// what others cannot read here the daemon, which is not root, cannot read either.
+///
+/// # Errors
+/// The file system knows no rights.
+pub fn give(file: &File, rights: u32) -> io::Result<()> {
+    let mode = file.metadata()?.mode() & 0o7777;
+    if mode & 0o777 != rights {
+        file.set_permissions(Permissions::from_mode(mode & 0o7000 | rights))?;
+        steps::changed();
+    }
+    Ok(())
+}
+
+/// Makes a directory with those above it, which everybody may look into.
+///
+/// # Errors
+/// One of them cannot be made.
+pub fn make_all(path: &Path, rights: u32) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        make_all(above, rights)?;
+    }
+    match existing(fs::create_dir(path))? {
+        true => give(&File::open(path)?, rights),
+        false => Ok(()),
     }
 }
 
@@ -215,8 +252,9 @@ fn check(about: &Metadata) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{Permissions, hard_link};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use crate::kernel::testing;
+    use std::fs::hard_link;
+    use std::os::unix::fs::symlink;
 
     fn place(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()))
@@ -243,6 +281,24 @@ mod tests {
         assert_eq!(Directory::open(&link).unwrap_err().to_string(), "expected a directory");
         fs::remove_file(link).unwrap();
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn what_others_are_to_read_they_can_whatever_the_umask() {
+        let name = "undo::directory::tests::what_others_are_to_read_they_can_whatever_the_umask";
+        if !testing::under_umask("077", name) {
+            return;
+        }
+        let above = place("umask");
+        let path = above.join("mptune");
+        make_all(&above, 0o755).unwrap();
+        let directory = Directory::make_for(&path, 0o755).unwrap();
+        directory.replace("new", "one", b"text", 0o644).unwrap();
+        directory.replace("new", "two", b"text", PRIVATE).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let modes = [&above, &path, &path.join("one"), &path.join("two")].map(|path| mode(path));
+        fs::remove_dir_all(above).unwrap();
+        assert_eq!(modes, [0o755, 0o755, 0o644, 0o600]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time for a guardian to put back the changes of its session.
@@ -46,8 +47,7 @@ impl Lock {
         signals: &File,
     ) -> Result<(Directory, Self), Error> {
         let named = |error: io::Error| Error::Lock(who, error);
-        let namespace = places::namespace().map_err(named)?;
-        let name = format!("{PREFIX}{}-{}", namespace.inode, namespace.cookie.unwrap_or(0));
+        let name = name_here().map_err(named)?;
         let end = Instant::now() + PATIENCE;
         let mut creations = 0;
         loop {
@@ -80,6 +80,27 @@ impl Lock {
                 && let Some(signal) = signals::next(signals).map_err(named)?
             {
                 return Err(Error::Signal(signal));
+            }
+        }
+    }
+
+    /// Takes the lock of this network namespace, to put back what its last holder has left: waits for a guardian, and
+    /// takes none of somebody who is alive.
+    ///
+    /// # Errors
+    /// Its file cannot be made, or is not this user's alone.
+    pub fn of_the_dead(directory: &Directory) -> io::Result<Option<Self>> {
+        let (name, end) = (name_here()?, Instant::now() + PATIENCE);
+        loop {
+            let file = directory.open_or_create(&name)?;
+            if sys::lock_file(&file)? {
+                if let Some(lock) = Self::held(directory, &name, file) {
+                    return Ok(Some(lock));
+                }
+            } else if holder(&file).is_some() || Instant::now() > end {
+                return Ok(None);
+            } else {
+                thread::sleep(PAUSE);
             }
         }
     }
@@ -142,6 +163,12 @@ impl Lock {
     }
 }
 
+/// The name of the lock of this network namespace.
+fn name_here() -> io::Result<String> {
+    let namespace = places::namespace()?;
+    Ok(format!("{PREFIX}{}-{}", namespace.inode, namespace.cookie.unwrap_or(0)))
+}
+
 /// Whoever has taken a lock, if he is alive; a guardian alone is none.
 fn holder(file: &File) -> Option<u32> {
     let mut room = [0; ROOM];
@@ -185,7 +212,9 @@ mod tests {
         assert!(refused.ends_with(&format!("process {}", std::process::id())), "{refused}");
         sweep(&directory, &directory.names().unwrap());
         assert!(path.join(&name).exists());
+        assert!(Lock::of_the_dead(&directory).unwrap().is_none());
         drop(copy);
+        drop(Lock::of_the_dead(&directory).unwrap().unwrap());
         let (directory, lock) = taken(&path, &signals).unwrap();
         let other = path.with_extension("other");
         taken(&other, &signals).map(|(directory, lock)| lock.remove(&directory)).unwrap();

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | noted in | `session`: a journal of its process | the same; endpoints that it made in a file beside it | `applied`: one journal of the network namespace |
 //! | put back at | its end | its end | a rollback, or a deadline at which nobody has confirmed |
-//! | by whom | itself; killed: the `guardian` | the same | the role; the `reverter` |
+//! | by whom | itself; killed: the `guardian` | the same; endpoints by the next daemon, or `--restore` | the role; the `reverter` |
 //! | and if that is killed too | the next session | the next daemon, or `--restore` | the next rollback |
 //!
 //! **Recorded before.** A `change` is a setting, its state before, its target, and every state that it may have in

@@ -81,13 +81,24 @@ fn is_unit_possible() -> bool {
 
 /// True if systemd has started it.
 fn start_unit(program: &Path, confirm: &Confirm) -> bool {
+    let done = unit(program, confirm).status();
+    steps::changed();
+    done.is_ok_and(|status| status.success())
+}
+
+/// The command that starts it as a unit.
+fn unit(program: &Path, confirm: &Confirm) -> Command {
     let passed_on = PASSED_ON.iter().filter_map(|name| {
         let mut text = OsString::from(format!("--setenv={name}="));
         text.push(std::env::var_os(name)?);
         Some(text)
     });
-    let done = Command::new("systemd-run")
+    let mut command = Command::new("systemd-run");
+    command
         .args(["--quiet", "--collect", "--property=Restart=on-failure"])
+        // Without it a program that cannot be executed, as where /var is mounted noexec, counts as started. A systemd
+        // that does not know it (before 240) refuses the unit, and a process waits instead.
+        .arg("--property=Type=exec")
         .arg(format!("--unit=mptune-revert-{}", confirm.token))
         .arg("--description=puts mptune's settings back unless somebody confirms them")
         .args(passed_on)
@@ -95,10 +106,8 @@ fn start_unit(program: &Path, confirm: &Confirm) -> bool {
         .arg("reverter")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    steps::changed();
-    done.is_ok_and(|status| status.success())
+        .stderr(Stdio::null());
+    command
 }
 
 fn start_process(program: &Path) -> io::Result<()> {
@@ -135,10 +144,28 @@ fn run<S: Setting + DeserializeOwned>(put_back_settings: PutBack<S>) -> Result<(
         let left = confirm.deadline_ns.saturating_sub(sys::boottime_ns());
         thread::sleep(TICK.min(Duration::from_nanos(left)));
     }
-    while !put_back(&store, &confirm, put_back_settings) {
-        thread::sleep(TICK);
+    finish(&store, &confirm, put_back_settings, TICK)
+}
+
+/// Puts everything back, as soon as no other order is running.
+///
+/// # Errors
+/// The journal cannot be read, however often that is tried: nothing was put back.
+fn finish<S: Setting + DeserializeOwned>(
+    store: &Store,
+    confirm: &Confirm,
+    restore: PutBack<S>,
+    pause: Duration,
+) -> Result<(), Error> {
+    let mut failures = 0;
+    loop {
+        match put_back(store, confirm, restore, pause) {
+            Err(Error::Busy) => {}
+            Err(_) if failures < TRIES => failures += 1,
+            done => return done,
+        }
+        thread::sleep(pause);
     }
-    Ok(())
 }
 
 /// Detaches this process, if its starter waits for that.
@@ -160,44 +187,125 @@ fn announce() {
     }
 }
 
-/// True if the journal still awaits this confirmation; an order that is being carried out may yet be undone.
+fn is_awaited<S>(content: &Content<S>, confirm: &Confirm) -> bool {
+    let own = content.confirm.as_ref().is_some_and(|pending| pending.token == confirm.token);
+    // An order that is being carried out may yet be undone.
+    own || content.phase == Phase::Applying
+}
+
+/// True if the journal still awaits this confirmation, or cannot be read.
 fn is_waited_for<S: Setting + DeserializeOwned>(store: &Store, confirm: &Confirm) -> bool {
     match store.load::<S>() {
-        Ok(Found::Content(content)) => {
-            let own =
-                content.confirm.as_ref().is_some_and(|pending| pending.token == confirm.token);
-            own || content.phase == Phase::Applying
-        }
+        Ok(Found::Content(content)) => is_awaited(&content, confirm),
         Ok(Found::Nothing | Found::Outdated) => false,
         Err(_) => true,
     }
 }
 
-/// Puts everything back; false if another order is running.
+/// Puts everything back, if the journal still waits for this confirmation.
+///
+/// # Errors
+/// `Error::Busy` if another order is running; or the journal cannot be read.
 fn put_back<S: Setting + DeserializeOwned>(
     store: &Store,
     confirm: &Confirm,
     restore: PutBack<S>,
-) -> bool {
+    pause: Duration,
+) -> Result<(), Error> {
     let lock = match store.lock() {
-        Err(Error::Busy) => return false,
+        Err(Error::Busy) => return Err(Error::Busy),
         lock => lock.ok(),
     };
-    if is_waited_for::<S>(store, confirm)
-        && let Ok(Found::Content(content)) = store.load::<S>()
-    {
-        let (mut restored, mut kept) = restore(store, (*content).clone());
-        for _ in 0..TRIES {
-            let Ok(Found::Content(left)) = store.load::<S>() else { break };
-            thread::sleep(TICK);
-            let (more, still) = restore(store, *left);
-            restored.extend(more);
-            kept = still;
-        }
-        let _ = store.save_reverted(&Reverted::new(&content, restored, kept));
-    }
+    let done = locked(store, confirm, restore, pause);
     if let Some(lock) = lock {
         store.unlock(lock);
     }
-    true
+    done
+}
+
+fn locked<S: Setting + DeserializeOwned>(
+    store: &Store,
+    confirm: &Confirm,
+    restore: PutBack<S>,
+    pause: Duration,
+) -> Result<(), Error> {
+    let Found::Content(content) = store.load::<S>()? else { return Ok(()) };
+    if !is_awaited(&content, confirm) {
+        return Ok(());
+    }
+    let (mut restored, mut kept) = restore(store, (*content).clone());
+    for _ in 0..TRIES {
+        let left = match store.load::<S>() {
+            Ok(Found::Content(left)) => left,
+            Ok(Found::Nothing | Found::Outdated) => break,
+            Err(_) => {
+                thread::sleep(pause);
+                continue;
+            }
+        };
+        thread::sleep(pause);
+        let (more, still) = restore(store, *left);
+        restored.extend(more);
+        kept = still;
+    }
+    let _ = store.save_reverted(&Reverted::new(&content, restored, kept));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::applied::tests::store;
+    use super::super::change::Change;
+    use super::super::kind::State;
+    use super::super::sysctl::Sysctl;
+    use super::*;
+
+    fn confirm() -> Confirm {
+        let by = "process".to_owned();
+        Confirm { token: "a-token".to_owned(), within_s: 1, deadline_ns: 0, by }
+    }
+
+    /// A journal that waits for a confirmation.
+    fn awaited(store: &Store) -> Confirm {
+        let confirm = confirm();
+        let mut content = store.content::<Sysctl>("a run");
+        content.confirm = Some(confirm.clone());
+        let setting = Sysctl { name: "net.ipv4.tcp_wmem".to_owned(), value: String::new() };
+        let (before, target) = (State::Text("1 2 3".to_owned()), State::Text("4 5 6".to_owned()));
+        content.entries = vec![Change { setting, before, target, passed: Vec::new() }];
+        content.phase = Phase::Applied;
+        store.save(&content).unwrap();
+        confirm
+    }
+
+    /// All is as before at once.
+    fn at_once(store: &Store, content: Content<Sysctl>) -> (Vec<String>, Vec<Kept>) {
+        store.forget().unwrap();
+        (content.entries.iter().map(|entry| entry.setting.name()).collect(), Vec::new())
+    }
+
+    #[test]
+    fn systemd_says_whether_the_program_of_a_unit_was_executed() {
+        let unit = unit(Path::new("/var/lib/mptune/mptune-agent"), &confirm());
+        let words: Vec<_> = unit.get_args().map(|word| word.to_string_lossy()).collect();
+        let place = |word| words.iter().position(|other| other == word);
+        assert!(place("--property=Type=exec") < place("/var/lib/mptune/mptune-agent"), "{words:?}");
+        assert!(place("--property=Type=exec").is_some());
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_is_no_success() {
+        let store = store("unreadable");
+        let lock = store.lock().unwrap();
+        let confirm = awaited(&store);
+        store.unlock(lock);
+        let (journal, pause) = (store.program().with_file_name("applied.json"), Duration::ZERO);
+        let content = fs::read(&journal).unwrap();
+        fs::write(&journal, "cut off").unwrap();
+        assert!(finish(&store, &confirm, at_once, pause).is_err());
+        fs::write(&journal, content).unwrap();
+        finish(&store, &confirm, at_once, pause).unwrap();
+        assert_eq!(store.reverted().unwrap().restored, ["net.ipv4.tcp_wmem"]);
+        fs::remove_dir_all(store.program().parent().unwrap()).unwrap();
+    }
 }

@@ -10,9 +10,10 @@ use super::error::Error;
 use super::kind::{self, Kind, State, bring, words};
 use super::lock;
 use super::places::{self, Namespace};
-use super::sysctl::Sysctl;
-use crate::kernel::sysctl::{Values, same, single_spaced};
+use super::sysctl::{ALLOWED, Sysctl, same};
+use crate::kernel::sysctl::{Values, single_spaced};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -121,7 +122,8 @@ impl Journal {
         self.content.changes.is_empty()
     }
 
-    /// Sets values and returns the old ones, with single blanks. After an error nothing is changed.
+    /// Sets values and returns the old ones, with single blanks. After an error they are what they were; one that
+    /// could not be made so stays in the journal.
     ///
     /// # Errors
     /// A setting cannot be made, or not be recorded.
@@ -142,18 +144,30 @@ impl Journal {
                 pending.push((setting, present, state));
             }
         }
-        if pending.is_empty() {
-            return Ok(before);
-        }
-        let earlier = std::mem::replace(&mut self.content.changes, changes);
-        let written = self.save().map_err(|error| Error::File(self.file(), error));
-        if let Err(error) = written.and_then(|()| Ok(write_all(&pending)?)) {
-            self.content.changes = earlier;
-            // Journal entries without a change are harmless: those values are as before.
-            let _ = self.save();
-            return Err(error);
+        if !pending.is_empty() {
+            self.make(pending, changes)?;
         }
         Ok(before)
+    }
+
+    /// Makes changes, which the journal has then as `changes`.
+    fn make(
+        &mut self,
+        mut pending: Vec<(Sysctl, State, State)>,
+        changes: Vec<Noted>,
+    ) -> Result<(), Error> {
+        // A default loads its module, without which nobody can be allowed to use it.
+        pending.sort_by_key(|(setting, ..)| setting.name == ALLOWED);
+        let earlier = std::mem::replace(&mut self.content.changes, changes);
+        let written = self.save().map_err(|error| Error::File(self.file(), error));
+        let done = written.and_then(|()| Ok(write_all(&pending)?));
+        if done.is_err() {
+            let noted = std::mem::take(&mut self.content.changes);
+            self.content.changes = after_undo(earlier, noted, &left_changed(&pending));
+            // Journal entries without a change are harmless: those values are as before.
+            let _ = self.save();
+        }
+        done
     }
 
     /// Puts these settings back, or all, the last change first.
@@ -234,6 +248,38 @@ fn write_all(pending: &[(Sysctl, State, State)]) -> Result<(), kind::Error> {
     Ok(())
 }
 
+/// Of settings that were to be changed those that are not what they were then, and what they are; none if that cannot
+/// be read.
+fn left_changed(pending: &[(Sysctl, State, State)]) -> BTreeMap<String, Option<String>> {
+    let changed = |(setting, before, _): &(Sysctl, State, State)| match setting.read() {
+        Ok(now) if setting.same(&now, before) => None,
+        Ok(State::Text(now)) => Some((setting.name.clone(), Some(now))),
+        _ => Some((setting.name.clone(), None)),
+    };
+    pending.iter().filter_map(changed).collect()
+}
+
+/// The changes after an order that failed: as they were, but for those that are left of it.
+fn after_undo(
+    earlier: Vec<Noted>,
+    noted: Vec<Noted>,
+    left: &BTreeMap<String, Option<String>>,
+) -> Vec<Noted> {
+    let mut changes: Vec<_> =
+        earlier.into_iter().filter(|change| !left.contains_key(&change.name)).collect();
+    for mut change in noted {
+        let Some(now) = left.get(&change.name) else { continue };
+        if let Some(now) = now
+            && !change.set.iter().any(|value| same(&change.name, value, now))
+        {
+            // The kernel has made something else of it, which is no less ours.
+            change.set.push(now.clone());
+        }
+        changes.push(change);
+    }
+    changes
+}
+
 /// Name of a journal while it is written.
 fn unfinished(name: &str) -> String {
     format!("{}{UNFINISHED}", name.strip_suffix(FINISHED).unwrap_or(name))
@@ -261,11 +307,11 @@ fn abandoned(name: &str) -> bool {
 /// Adds a change that is about to be made.
 fn note(changes: &mut Vec<Noted>, name: &str, present: &str, value: &str) {
     let set = |change: &&mut Noted| {
-        change.name == name && change.set.iter().any(|value| same(value, present))
+        change.name == name && change.set.iter().any(|value| same(name, value, present))
     };
     if let Some(change) = changes.iter_mut().find(set) {
         // It cannot have any other value of ours now; a setting that is adapted all the time would fill the journal.
-        change.set.retain(|value| same(value, present));
+        change.set.retain(|value| same(name, value, present));
         change.set.push(value.to_owned());
         return;
     }
@@ -335,6 +381,31 @@ mod tests {
         let set = ["4 5 998", "4 5 999"].map(str::to_owned).to_vec();
         let (name, before) = ("net.ipv4.tcp_rmem".to_owned(), "4 5 6".to_owned());
         assert_eq!(changes, [Noted { name, before, set }]);
+    }
+
+    #[test]
+    fn what_could_not_be_undone_stays_in_the_journal() {
+        let noted = |name: &str, before: &str, set: &[&str]| {
+            let set = set.iter().map(|&value| value.to_owned()).collect();
+            Noted { name: name.to_owned(), before: before.to_owned(), set }
+        };
+        let earlier = vec![noted("net.a.a", "1", &["2"]), noted("net.b.b", "1", &["2"])];
+        let mut changes = earlier.clone();
+        note(&mut changes, "net.b.b", "2", "3");
+        note(&mut changes, "net.c.c", "1", "9");
+        note(&mut changes, "net.d.d", "1", "2");
+        let now = |text: &str| Some(text.to_owned());
+        let left = BTreeMap::from([
+            ("net.b.b".to_owned(), now("3\n")),
+            ("net.c.c".to_owned(), now("8\n")),
+        ]);
+        let expected = [
+            noted("net.a.a", "1", &["2"]),
+            noted("net.b.b", "1", &["2", "3"]),
+            noted("net.c.c", "1", &["9", "8\n"]),
+        ];
+        assert_eq!(after_undo(earlier.clone(), changes.clone(), &left), expected);
+        assert_eq!(after_undo(earlier.clone(), changes, &BTreeMap::new()), earlier);
     }
 
     #[test]

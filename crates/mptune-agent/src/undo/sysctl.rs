@@ -7,6 +7,7 @@ use crate::undo::places;
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -15,6 +16,13 @@ use std::path::PathBuf;
 pub const DEFAULT_CC: &str = "net.ipv4.tcp_congestion_control";
 /// The congestion controls that every program may use.
 pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
+/// True if two values of a setting are the same to the kernel. It lists congestion controls in the order in which they
+/// came, not in that in which they were allowed.
+pub fn same(name: &str, value: &str, other: &str) -> bool {
+    let names = |list: &str| list.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+    if name == ALLOWED { names(value) == names(other) } else { settings::same(value, other) }
+}
 
 /// By its name as sysctl(8) prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +48,7 @@ impl Sysctl {
         }
     }
 
-    /// The setting to set with it, so that nothing else changes unnoticed; `list` is what `ALLOWED` was
+    /// The setting to set with it, and after it, so that nothing else changes unnoticed; `list` is what `ALLOWED` was
     /// before anything was changed, if this namespace has it.
     pub fn companion(&self, list: Option<&str>) -> Option<Self> {
         let list = list.filter(|_| self.name == DEFAULT_CC)?;
@@ -95,7 +103,7 @@ impl Kind for Sysctl {
 
     fn same(&self, state: &State, other: &State) -> bool {
         match (state, other) {
-            (State::Text(state), State::Text(other)) => settings::same(state, other),
+            (State::Text(state), State::Text(other)) => same(&self.name, state, other),
             _ => state == other,
         }
     }
@@ -113,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_default_is_allowed_first_and_by_name() {
+    fn a_new_default_is_allowed_by_name() {
         let setting = |name: &str, value: &str| Sysctl { name: name.into(), value: value.into() };
         let companion = setting(DEFAULT_CC, "bbr").companion(Some("reno cubic\n"));
         assert_eq!(companion, Some(setting(ALLOWED, "reno cubic bbr")));
@@ -121,6 +129,16 @@ mod tests {
         assert_eq!(companion, Some(setting(ALLOWED, "reno cubic")));
         assert_eq!(setting(DEFAULT_CC, "reno").companion(None), None);
         assert_eq!(setting("net.ipv4.tcp_wmem", "1 2 3").companion(Some("reno")), None);
+    }
+
+    #[test]
+    fn the_order_of_allowed_congestion_controls_is_the_kernels() {
+        let wanted = Sysctl { name: ALLOWED.into(), value: "reno cubic bbr".into() };
+        let text = |text: &str| State::Text(text.into());
+        assert!(wanted.same(&text("reno cubic bbr"), &text("bbr reno cubic\n")));
+        assert!(!wanted.same(&text("reno cubic bbr"), &text("reno cubic\n")));
+        let other = Sysctl { name: "net.ipv4.tcp_wmem".into(), value: "1 2 3".into() };
+        assert!(!other.same(&text("1 2 3"), &text("2 1 3")));
     }
 
     #[test]
