@@ -133,6 +133,7 @@ def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
         "interval_ns": 4 * SECOND,
         "duration_ns": 9 * SECOND,
         "patience_ns": SECOND,
+        "both_ways": False,
     }
     assert made.meter["stall_ns"] == stall_ns(trial()) + 4 * SECOND
 
