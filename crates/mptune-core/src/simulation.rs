@@ -22,6 +22,8 @@ pub struct Simulation<T: Transport> {
     connections: Vec<T>,
     /// Clients and servers, each on two of them.
     exchanges: Vec<Exchange>,
+    /// Messages there and back, each on two of them.
+    both_ways: Vec<BothWays>,
     /// Of each connection, its part in programs that have two of them; shorter where the last have none.
     parts: Vec<Option<Part>>,
 }
@@ -31,8 +33,17 @@ pub struct Simulation<T: Transport> {
 enum Part {
     /// Responses or requests of the exchange with this number.
     Exchange(usize),
-    /// Messages: the numbers of the connections that carry them there and back.
-    Messages([usize; 2]),
+    /// Messages both ways with this number.
+    Messages(usize),
+}
+
+/// Messages both ways.
+#[derive(Debug)]
+struct BothWays {
+    /// Numbers of the connections that carry them there and back.
+    connections: [usize; 2],
+    /// Segments that each had sent on its subflows when something last happened on one of them.
+    sent: [Vec<u64>; 2],
 }
 
 impl<T: Transport> Simulation<T> {
@@ -55,7 +66,15 @@ impl<T: Transport> Simulation<T> {
             paths: PathEnds::of_all(spec, family),
             lsrr_honoured: spec.lsrr_honoured,
         };
-        Self { io, events: 0, first_timer, connections: vec![], exchanges: vec![], parts: vec![] }
+        Self {
+            io,
+            events: 0,
+            first_timer,
+            connections: vec![],
+            exchanges: vec![],
+            both_ways: vec![],
+            parts: vec![],
+        }
     }
 
     /// Adds a connection and returns its number.
@@ -74,7 +93,8 @@ impl<T: Transport> Simulation<T> {
 
     /// Messages go both ways from now on, there and back on these connections.
     pub fn send_both_ways(&mut self, connections: [usize; 2]) {
-        self.take_part(Part::Messages(connections), connections);
+        self.take_part(Part::Messages(self.both_ways.len()), connections);
+        self.both_ways.push(BothWays { connections, sent: [vec![], vec![]] });
     }
 
     fn take_part(&mut self, part: Part, connections: [usize; 2]) {
@@ -98,7 +118,7 @@ impl<T: Transport> Simulation<T> {
     /// The connections that carry the messages of a connection there and back, or itself.
     fn ways_of(&self, number: usize) -> impl Iterator<Item = &T> {
         let back = match self.part_of(number) {
-            Some(Part::Messages([_, back])) => Some(back),
+            Some(Part::Messages(both)) => Some(self.both_ways[both].connections[1]),
             _ => None,
         };
         std::iter::once(number).chain(back).map(|number| &self.connections[number])
@@ -210,8 +230,27 @@ impl<T: Transport> Simulation<T> {
                 self.exchanges[exchange].step(&mut self.connections, &mut self.io);
                 number
             }
-            Some(Part::Messages([there, _])) => there,
+            Some(Part::Messages(both)) => {
+                self.ride(both);
+                self.both_ways[both].connections[0]
+            }
             None => number,
+        }
+    }
+
+    /// ACKs of one direction travel with what was just sent in the other.
+    fn ride(&mut self, both: usize) {
+        let BothWays { connections, sent } = &mut self.both_ways[both];
+        for (way, counts) in sent.iter_mut().enumerate() {
+            let (sending, acknowledging) = (connections[way], connections[1 - way]);
+            let mut number = 0;
+            while let Some(count) = self.connections[sending].sent(number) {
+                counts.resize(counts.len().max(number + 1), 0);
+                if std::mem::replace(&mut counts[number], count) < count {
+                    self.connections[acknowledging].on_data_sent_back(&mut self.io, number);
+                }
+                number += 1;
+            }
         }
     }
 

@@ -86,6 +86,11 @@ impl Delay {
         false
     }
 
+    /// Data that leave now reply to the last segment (Linux `tcp_event_data_sent`).
+    fn is_reply(&self, now: Nanos) -> bool {
+        !self.clock.is_exact() && self.clock.ticks(now) < self.last + self.ticks
+    }
+
     /// Latest time of the ACK of the last segment.
     #[inline]
     fn until(&self) -> Nanos {
@@ -113,6 +118,8 @@ pub struct Receiver<T> {
     original: bool,
     /// Time of the last segment, if silences count.
     heard_at: Nanos,
+    /// This end replies with data, and ACKs wait for these (Linux "pingpong" mode).
+    replies: bool,
 }
 
 impl<T: Copy + Default> Receiver<T> {
@@ -133,6 +140,7 @@ impl<T: Copy + Default> Receiver<T> {
             ecn_echo: false,
             original: false,
             heard_at: 0,
+            replies: false,
         }
     }
 
@@ -245,7 +253,26 @@ impl<T: Copy + Default> Receiver<T> {
     /// ACKs are currently not delayed.
     #[inline]
     pub fn in_quickack(&self) -> bool {
-        self.quick > 0
+        self.quick > 0 && !self.replies
+    }
+
+    /// ACKs wait for data that this end sends.
+    #[inline]
+    pub fn awaits_reply(&self) -> bool {
+        self.replies
+    }
+
+    /// This end sends data of its own on the subflow. True if they take a delayed ACK with them.
+    pub fn on_data_sent(&mut self, now: Nanos) -> bool {
+        self.replies |= self.delay.is_reply(now);
+        self.unacknowledged > 0
+    }
+
+    /// A delayed ACK leaves without data: none are waited for until there is another reply (Linux `tcp_delack_timer_handler`).
+    pub fn end_replies(&mut self) {
+        if std::mem::take(&mut self.replies) {
+            self.delay.ticks = self.delay.least;
+        }
     }
 
     /// The next ACK is not delayed (Linux `tcp_grow_window`, which sets the lowest bit of the count).
@@ -579,5 +606,25 @@ mod tests {
         receiver.acknowledge(false);
         let late = receiver.on_next(2 * 1000 * MILLISECOND, 2);
         assert_eq!(late, Some(Reply::Now { duplicate: false }), "after a long gap");
+    }
+
+    #[test]
+    fn acks_wait_for_data_that_reply_until_one_has_waited_in_vain() {
+        // tcp_event_data_sent, tcp_in_quickack_mode, tcp_delack_timer_handler.
+        let mut receiver = Receiver::<()>::new(false)
+            .with_timing(&Timing { clock: Clock::new(MILLISECOND, 0), ..Timing::EXACT });
+        assert_eq!(receiver.on_next(0, 0), Some(AT_ONCE), "quick ACKs");
+        receiver.acknowledge(false);
+        assert!(!receiver.on_data_sent(50 * MILLISECOND) && !receiver.awaits_reply(), "no reply");
+        assert_eq!(receiver.on_next(60 * MILLISECOND, 1), Some(AT_ONCE));
+        receiver.acknowledge(false);
+        assert!(!receiver.on_data_sent(70 * MILLISECOND) && receiver.awaits_reply());
+        assert_eq!(receiver.on_next(80 * MILLISECOND, 2), Some(Reply::Later));
+        assert!(receiver.on_data_sent(90 * MILLISECOND), "the ACK travels with it");
+        receiver.acknowledge(false);
+        assert_eq!(receiver.on_next(100 * MILLISECOND, 3), Some(Reply::Later));
+        receiver.end_replies();
+        receiver.acknowledge(false);
+        assert_eq!(receiver.on_next(120 * MILLISECOND, 4), Some(AT_ONCE));
     }
 }

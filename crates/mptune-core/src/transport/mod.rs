@@ -71,6 +71,14 @@ pub trait Transport: Debug + Sized {
     /// Its program's timer is due then, if that is before [`crate::units::NEVER`].
     fn wake_at(&mut self, io: &mut Io<Self::Packet, Self::Timer>, at: Nanos);
 
+    /// Segments that its sender has sent on the subflow with this number, each time that it did; none without that
+    /// subflow.
+    fn sent(&self, number: usize) -> Option<u64>;
+
+    /// Data of the connection in the other direction leave, at this one's receiver, on their subflow with this number: ACKs
+    /// travel with them.
+    fn on_data_sent_back(&mut self, io: &mut Io<Self::Packet, Self::Timer>, number: usize);
+
     /// Delays of the messages that arrived in order, if the workload is a series of them.
     fn delays(&self) -> Option<&[Nanos]>;
 

@@ -6,7 +6,7 @@ use crate::engine::Source;
 use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::options::ConnectionOptions;
 use crate::mptcp::packet::{Content, Packet};
-use crate::mptcp::subflow::Subflow;
+use crate::mptcp::subflow::{Phase, Subflow};
 use crate::pathmanager::SubflowId;
 use crate::transport::{Sample, Series, SubflowOutcome, Totals, Transport};
 use crate::units::{Bytes, NEVER, Nanos};
@@ -49,6 +49,7 @@ impl Transport for Connection {
             Timer::DelayedAck(id) => {
                 let deadline = self.subflows[id].receiver.deadline();
                 if deadline <= io.now {
+                    self.subflows[id].receiver.end_replies();
                     self.receiver.acknowledge(io, &mut self.subflows[id], false);
                 } else {
                     io.queue.set(source, deadline);
@@ -86,6 +87,17 @@ impl Transport for Connection {
 
     fn wake_at(&mut self, io: &mut Io, at: Nanos) {
         self.wake_program(io, at);
+    }
+
+    fn sent(&self, number: usize) -> Option<u64> {
+        self.subflows.get(number).map(|subflow| subflow.sender.sent())
+    }
+
+    fn on_data_sent_back(&mut self, io: &mut Io, number: usize) {
+        let Some(subflow) = self.subflows.get_mut(number) else { return };
+        if subflow.phase != Phase::Closed && subflow.receiver.on_data_sent(io.now) {
+            self.receiver.acknowledge(io, subflow, false);
+        }
     }
 
     fn delays(&self) -> Option<&[Nanos]> {

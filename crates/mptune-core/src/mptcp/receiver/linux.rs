@@ -87,8 +87,8 @@ impl DataReceiver {
     }
 
     /// The application reads what arrived in order on a subflow: pushed segments of it, or after a gap was closed of all
-    /// subflows, are acknowledged then, if it leaves nothing (Linux `mptcp_cleanup_rbuf`, `__tcp_cleanup_rbuf`); and
-    /// all delayed ACKs are sent if the window opens widely.
+    /// subflows, are acknowledged then, if it leaves nothing and does not reply (Linux `mptcp_cleanup_rbuf`,
+    /// `__tcp_cleanup_rbuf`); and all delayed ACKs are sent if the window opens widely.
     #[inline]
     fn acknowledge_read(
         &mut self,
@@ -104,7 +104,8 @@ impl DataReceiver {
         for subflow in read.iter_mut().filter(is_pending) {
             let Subflow { receiver, memory, ack_timer, .. } = subflow;
             let is_empty = memory.stuck == 0 && receiver.out_of_order_count() == 0;
-            if let Some(reading) = reading.filter(|_| memory.pushed && is_empty) {
+            let is_read = memory.pushed && is_empty && !receiver.awaits_reply();
+            if let Some(reading) = reading.filter(|_| is_read) {
                 receiver.acknowledge_by(io.now + reading);
                 io.queue.set_no_later(*ack_timer, receiver.deadline());
             } else if closed && self.buffer.reopens(memory) {
@@ -136,6 +137,7 @@ fn grow_window(
     segment: &Segment,
 ) {
     if segment.seq < receiver.next() {
+        receiver.end_replies();
         receiver.enter_quickack();
         return;
     }
