@@ -415,7 +415,11 @@ impl<'a> Receiver<'a> {
                 self.fail("the sender's handshake was never reported");
             }
         } else if self.clock.since_connect_ns(now_ns) >= self.job.workload.limit() {
-            let reason = self.placed("the deadline passed");
+            let passed = match self.has_arrived() {
+                true => "the deadline passed before all that goes back was acknowledged",
+                false => "the deadline passed",
+            };
+            let reason = self.placed(passed);
             self.half.end(Ending::Incomplete(reason));
         } else if now_ns >= self.progress_ns.saturating_add(self.job.stall_ns) {
             self.half.end(Ending::Stalled(format!(
