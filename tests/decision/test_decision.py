@@ -137,7 +137,7 @@ def test_a_buffer_with_which_every_run_stalled_is_avoided_as_one_where_some_did(
     options = DecisionOptions(model="monotone", resamples=0, selection="robust")
     answers = []
     for lost in (0, 2, 3):  # of the three runs with 4 MiB
-        usable = [one for one in samples if one.buffer_mib != 4.0 or one.run >= lost]
+        usable = [sample for sample in samples if sample.buffer_mib != 4.0 or sample.run >= lost]
         stalled = [(only, 4.0)] if lost else []
         answers.append(decide(usable, options, stalled=stalled).optimum.buffer_mib)
     assert answers[0] < 4.0 < answers[1] and answers[2] > 4.0

@@ -57,7 +57,7 @@ pub fn is_unsupported(error: &io::Error) -> bool {
 /// A socket as programs get one: of MPTCP if they ask for it and there is any, otherwise of TCP.
 ///
 /// # Errors
-/// Those of `open`, which is told whether it is to be MPTCP.
+/// Those of `open`, whose argument asks for MPTCP.
 pub fn either(mptcp: bool, open: impl Fn(bool) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     match open(mptcp) {
         Err(error) if mptcp && is_unsupported(&error) => open(false),

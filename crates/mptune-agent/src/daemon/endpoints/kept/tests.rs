@@ -1,4 +1,4 @@
-//! Endpoints and limits of a path manager that is none: what is asked of it, and what is left of it.
+//! Endpoints and limits on a stand-in for the kernel's path manager: what it is asked for, and what is left in it.
 
 use super::*;
 use crate::kernel::mptcp_pm::endpoints::SUBFLOW;
