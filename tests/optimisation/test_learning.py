@@ -17,7 +17,7 @@ from mptune.optimisation.reached import so_far
 from mptune.result import wording
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create
-from mptune.testbeds import Testbed
+from mptune.testbeds import Testbed, Today
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
 
@@ -224,6 +224,22 @@ def test_where_time_is_limited_the_confirmation_decides_about_plain_tcp(
     assert slower.optimum.pm == "pcdc"
     assert slower.confirmation is not None and slower.confirmation.against_tcp is not None
     assert slower.confirmation.against_tcp.tcp.initial_path == "A-X"
+
+
+def test_where_time_is_limited_the_hosts_own_congestion_control_is_tried_on_the_best_path(
+    network: Topology, noisy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the best plain TCP may be half as fast as the same machines today."""
+    monkeypatch.setattr(noisy, "today", lambda *_: Today(cc="bbr", whose="these"))
+    noisy.knee_mib = {**noisy.knee_mib, "bbr": 1.0}
+    noisy.tcp_gives = {"A-X": 40.0, "B-X": 10.0, "C-X": 10.0}
+    result = optimise(network, TrialRunner(noisy), changed(budget_ns=300 * SECOND, off_by=0.2))
+    alone = [record for record in result.records if record.purpose == "screen"]
+    usual = [(record.settings["initial_path"], record.cc) for record in alone[3:]]
+    assert usual == [("A-X", "cubic"), ("A-X", "bbr")]
+    confirmed = result.confirmation
+    assert confirmed is not None and confirmed.against_tcp is not None
+    assert confirmed.against_tcp.tcp.cc == "bbr"
 
 
 def test_what_is_repeated_because_a_machine_was_busy_counts_twice(network: Topology, noisy: Any) -> None:

@@ -19,16 +19,12 @@ from mptune.optimisation.job import Job, failures
 from mptune.runner.planning import plan_run
 from mptune.runner.seeds import BASELINE
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import congestion_controls
 from mptune.topology import Path, Topology
 from mptune.trial import AUTO, Combination, Configuration, Record, Workload
 from mptune.trial.metrics import QUEUEING, THROUGHPUT, Metric
 
 #: A configuration, and the subflows that it has.
 _Asked = tuple[Configuration, tuple[str, ...]]
-
-#: The congestion control that stands for one that trials cannot have.
-_OTHERWISE = "cubic"
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +74,7 @@ def measure(
     ours : the answer's, the first run first; at least as many.
     workload : None is the job's.
     """
-    today = job.runner.testbed.today(job.topology, msgspec.structs.asdict(job.options.stack.chosen()))
-    cc = today.cc if today.cc in congestion_controls() else _OTHERWISE
+    today, cc = job.today, job.todays_cc
     mptcp = job.mptcp
     by_hand = by_endpoints(mptcp)
     first = (mptcp.initial_path,)

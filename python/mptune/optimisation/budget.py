@@ -45,6 +45,9 @@ _QUEUED_SHARE = 0.25
 #: and what anybody would do by hand (`mptune.optimisation.baselines`).
 BESIDE = 2
 
+#: Short trials of plain TCP with congestion controls that hosts have without an answer (`PlainTcp`).
+USUAL = 2
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -201,7 +204,8 @@ class Budget:
     @property
     def _reserved_s(self) -> float:
         """Seconds that are kept for the confirmation and for plain TCP."""
-        screen_s = len(self.topology.paths) * self._lasting_s(brief_ns(self.options.duration_ns))
+        trials = len(self.topology.paths) + USUAL
+        screen_s = trials * self._lasting_s(brief_ns(self.options.duration_ns))
         return self.fresh * self.fresh_runs * self.trial_s + (screen_s if self.options.off_by else 0.0)
 
     @property

@@ -19,7 +19,7 @@ from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
-from mptune.testbeds import only_stack
+from mptune.testbeds import Today, congestion_controls, only_stack
 from mptune.topology import Topology
 from mptune.trial import FIXED, Bulk, Combination, Configuration, Described, Record, Transfer, Workload
 from mptune.units import MIB, format_size
@@ -82,7 +82,7 @@ class Job:
         job = cls(topology, runner, options, reporter or Reporter(quiet=True), round_)
         if not options.grows_at_sender and options.mode_of_trials != FIXED:
             return job
-        today = runner.testbed.today(topology, msgspec.structs.asdict(options.stack.chosen()))
+        today = job.today
         most = today.fixed_bytes
         if options.grows_at_sender:
             receive_bytes = max(today.receive_bytes, *options.buffers)
@@ -96,6 +96,17 @@ class Job:
             most_bytes=most,
             too_large=tuple(size for size in options.buffers if size > most),
         )
+
+    @property
+    def today(self) -> Today:
+        """What the hosts do without an answer."""
+        return self.runner.testbed.today(self.topology, msgspec.structs.asdict(self.options.stack.chosen()))
+
+    @property
+    def todays_cc(self) -> str:
+        """Congestion control of the hosts, or the default one for one that trials cannot have."""
+        cc = self.today.cc
+        return cc if cc in congestion_controls() else DEFAULT_CC
 
     def may_have(self, buffer_bytes: int) -> bool:
         """True if hosts have the memory for a buffer of this size."""

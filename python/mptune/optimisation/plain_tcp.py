@@ -12,7 +12,7 @@ from mptune.decision.selection import whole_buffer
 from mptune.optimisation.candidates import SCREEN_RUNS
 from mptune.optimisation.job import Job
 from mptune.optimisation.options import DEFAULT_CC
-from mptune.optimisation.rivals import Contest, by_combination, compare
+from mptune.optimisation.rivals import Contest, Throughputs, by_combination, compare
 from mptune.topology import Topology
 from mptune.trial import Combination, Record
 
@@ -42,8 +42,8 @@ class PlainTcp:
             return contest
         optimum = contest.decision.optimum
         buffer_bytes = whole_buffer(optimum.buffer_mib)
-        ccs, runs = ((optimum.cc,), 1) if job.is_lean else ((optimum.cc, DEFAULT_CC), SCREEN_RUNS)
-        fast, records = self._screen(ccs, buffer_bytes, runs)
+        found, records = self._screen(optimum.cc, buffer_bytes)
+        fast = fastest(found)
         contest = contest.with_trials(records, *([] if fast or not records else [none_of(records)]))
         if job.is_lean or not (options.tcp and fast):
             return replace(contest, opponent=next(iter(fast), None))
@@ -52,20 +52,30 @@ class PlainTcp:
         contest = contest.with_trials(compared.records)
         return contest.facing(tcp, contest.compared.beside(compared), buffer_bytes, options.sacrifice)
 
-    def _screen(
-        self, ccs: Sequence[str], buffer_bytes: int, runs: int
-    ) -> tuple[list[Combination], list[Record]]:
-        """The fastest plain TCP by short trials on every path, and these."""
+    def _screen(self, cc: str, buffer_bytes: int) -> tuple[Throughputs, list[Record]]:
+        """Short trials with a congestion control, and with those that hosts have without any answer.
+
+        Where every trial costs real time, the latter are tried on the fastest path alone.
+        """
         job = self.job
-        every = everywhere(job.topology, ccs)
-        records = job.measure(
-            [job.configuration(combination, buffer_bytes) for combination in every],
-            "screen",
-            runs,
-            "plain TCP",
-            workload=job.brief,
-        )
-        return fastest(by_combination(every, records)), records
+        ours, usual = everywhere(job.topology, (cc,)), everywhere(job.topology, (DEFAULT_CC, job.todays_cc))
+        if not job.is_lean:
+            return self._brief(list(dict.fromkeys((*ours, *usual))), buffer_bytes, SCREEN_RUNS)
+        found, records = self._brief(ours, buffer_bytes, 1)
+        best = [combination.subflows for combination in fastest(found)[:1]]
+        left = [combination for combination in usual if combination.subflows in best]
+        more, further = self._brief([c for c in left if c not in found], buffer_bytes, 1)
+        return {**found, **more}, [*records, *further]
+
+    def _brief(
+        self, combinations: Sequence[Combination], buffer_bytes: int, runs: int
+    ) -> tuple[Throughputs, list[Record]]:
+        job = self.job
+        if not combinations:
+            return {}, []
+        configurations = [job.configuration(combination, buffer_bytes) for combination in combinations]
+        records = job.measure(configurations, "screen", runs, "plain TCP", workload=job.brief)
+        return by_combination(combinations, records), records
 
 
 def everywhere(topology: Topology, ccs: Iterable[str]) -> list[Combination]:

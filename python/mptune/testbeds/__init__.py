@@ -16,6 +16,7 @@ from mptune.errors import InputError, MptuneError, one_of
 from mptune.guest import kernels
 from mptune.testbeds._base import Testbed
 from mptune.testbeds._overload import overloaded
+from mptune.testbeds._today import Today
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
@@ -28,6 +29,7 @@ from mptune.trial.stacks import title
 __all__ = [
     "TESTBEDS",
     "Testbed",
+    "Today",
     "check_name",
     "congestion_controls",
     "create",
