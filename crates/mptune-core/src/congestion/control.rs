@@ -125,6 +125,8 @@ pub struct Peer {
     pub window: f64,
     /// Segments from SND.UNA to SND.NXT, without those in the send queue.
     pub sent: u32,
+    /// Segments for each smoothed RTT of TCP's own pacing rate, as of the last ACK.
+    pub paced: f64,
     /// The pacing rate of the path policy or the controller, segments per ns, 0 if neither has one.
     pub pace: f64,
     /// The path policy holds it: its pacing rate is 0.

@@ -1,7 +1,7 @@
 //! Departure times of paced segments (Linux `net/ipv4/tcp_output.c`, `tcp_update_skb_after_send`,
-//! `tcp_pacing_check`), and the size of bursts (`tcp_tso_autosize`, `bbr_min_tso_segs`).
+//! `tcp_pacing_check`), the size of bursts (`tcp_tso_autosize`, `bbr_min_tso_segs`), and Linux's own rate.
 //!
-//! Not the rate, which is the controller's ([`crate::congestion::CongestionControl::pacing_rate`]).
+//! Senders are paced by the controller's rate alone ([`crate::congestion::CongestionControl::pacing_rate`]).
 
 use crate::units::Nanos;
 
@@ -47,6 +47,19 @@ impl Default for Lengths {
     fn default() -> Self {
         Self::counted(SEGMENT_BYTES)
     }
+}
+
+/// Linux `net.ipv4.tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
+const SLOW_START_RATIO: f64 = 2.0;
+const AVOIDANCE_RATIO: f64 = 1.2;
+
+/// Segments for each smoothed RTT of Linux's pacing rate: from the larger of cwnd and the segments outstanding, which in a
+/// recovery are a cwnd of before the loss (Linux `net/ipv4/tcp_input.c`, `tcp_update_pacing_rate`).
+#[inline]
+pub fn per_rtt(window: f64, ssthresh: f64, outstanding: u32) -> f64 {
+    let slow_start = window < ssthresh / 2.0;
+    let ratio = if slow_start { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
+    ratio * window.max(f64::from(outstanding))
 }
 
 /// Segments of a burst at a pacing rate of `rate` segments/s, at least `least`.
@@ -172,6 +185,15 @@ mod tests {
         let mut pacing = Pacing::default();
         pacing.set(Some(rate), min_rtt);
         pacing
+    }
+
+    #[test]
+    fn the_rate_is_of_the_larger_of_window_and_flight() {
+        assert_eq!(per_rtt(40.0, 40.0, 40), 1.2 * 40.0);
+        // After a loss still of the 40 that are out; 22 in a slow start to 50.
+        assert_eq!(per_rtt(22.0, 20.0, 40), 1.2 * 40.0);
+        assert_eq!(per_rtt(22.0, 20.0, 10), 1.2 * 22.0);
+        assert_eq!(per_rtt(22.0, 50.0, 10), 2.0 * 22.0);
     }
 
     #[test]

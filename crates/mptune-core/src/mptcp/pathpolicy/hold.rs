@@ -150,6 +150,7 @@ impl PathPolicy for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::pacing::per_rtt;
     use crate::units::MILLISECOND;
 
     /// 20 Mbit/s with an RTT of 20 ms, beside 5 Mbit/s with 200 ms: some 1.7 and 0.4 segments per ms.
@@ -161,6 +162,7 @@ mod tests {
             window,
             cwnd: window,
             ssthresh: window,
+            paced: per_rtt(window, window, 0),
             ..Peer::default()
         })
     }

@@ -185,7 +185,8 @@ mod tests {
         };
         paces.reset(0, 0);
         assert_eq!(seen(&paces), before);
-        let subflows = [Peer { usable: true, srtt: 1_000, min_rtt: 1_000, window: 10.0, ..before }];
+        let own = Peer { usable: true, srtt: 1_000, min_rtt: 1_000, window: 10.0, ..before };
+        let subflows = [Peer { paced: 20.0, ..own }];
         let view = View {
             subflows: &subflows,
             own: 0,

@@ -96,6 +96,7 @@ mod tests {
             srtt: rtt_ms * MILLISECOND,
             min_rtt: rtt_ms * MILLISECOND,
             window: 10.0,
+            paced: 12.0,
             ..Peer::default()
         })
     }

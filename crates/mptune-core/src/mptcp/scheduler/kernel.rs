@@ -12,9 +12,6 @@ use crate::units::{NEVER, Nanos};
 
 /// Linux `MPTCP_SEND_BURST_SIZE`, 65428 bytes, in segments of 1424 with the DSS option.
 pub const BURST: f64 = 65_428.0 / 1424.0;
-/// Linux `net.ipv4.tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
-const SLOW_START_RATIO: f64 = 2.0;
-const AVOIDANCE_RATIO: f64 = 1.2;
 
 /// The burst being handed out, and the average pacing rate of each subflow, 0 before its first burst.
 #[derive(Debug, Clone, Default)]
@@ -26,15 +23,13 @@ pub struct Kernel {
     paces: Vec<f64>,
 }
 
-/// Linux `sk_pacing_rate`, segments per ns: that of the path policy or the congestion control, otherwise from the larger of
-/// cwnd and the segments outstanding, which in a recovery are a cwnd of before the loss (`tcp_update_pacing_rate`).
+/// Linux `sk_pacing_rate`, segments per ns: that of the path policy or the congestion control, otherwise TCP's own of the
+/// last ACK.
 pub fn pacing_rate(subflow: &Peer) -> f64 {
     if subflow.pace > 0.0 || subflow.held {
         return subflow.pace;
     }
-    let slow_start = subflow.window < subflow.ssthresh / 2.0;
-    let ratio = if slow_start { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
-    ratio * subflow.window.max(f64::from(subflow.sent)) / subflow.srtt.max(1) as f64
+    subflow.paced / subflow.srtt.max(1) as f64
 }
 
 impl Kernel {
@@ -119,14 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_the_controllers_or_that_of_the_larger_of_window_and_flight() {
-        // tcp_update_pacing_rate: 120 % of 40 segments in 10 ms; after a loss still of the 40 that are out.
+    fn the_pace_is_the_controllers_or_that_of_the_last_ack() {
+        // 120 % of 40 segments in 10 ms, whatever became of the window since.
         let open = subflow(10, 40, 40);
-        let recovering = Peer { cwnd: 20.0, ssthresh: 20.0, window: 22.0, sent: 40, ..open };
         let close = |pace: f64, expected: f64| assert!((pace * 1e6 / expected - 1.0).abs() < 1e-9);
         close(pacing_rate(&open), 1.2 * 4.0);
-        close(pacing_rate(&recovering), 1.2 * 4.0);
-        close(pacing_rate(&Peer { sent: 10, ..recovering }), 1.2 * 2.2);
+        close(pacing_rate(&Peer { window: 10.0, sent: 0, ..open }), 1.2 * 4.0);
         close(pacing_rate(&Peer { pace: 3e-6, ..open }), 3.0);
     }
 

@@ -82,6 +82,7 @@ pub(crate) mod testing {
 
     use super::Candidates;
     use crate::congestion::{INFINITE_SSTHRESH, Peer};
+    use crate::tcp::pacing::per_rtt;
     use crate::units::MILLISECOND;
 
     /// A subflow in congestion avoidance with this RTT, window and flight.
@@ -95,6 +96,7 @@ pub(crate) mod testing {
             outstanding,
             memory: f64::from(outstanding),
             window: f64::from(cwnd),
+            paced: per_rtt(f64::from(cwnd), f64::from(cwnd), outstanding),
             ..Peer::default()
         }
     }

@@ -68,6 +68,7 @@ impl Sender {
         self.controller.on_delivered(&mut self.window, &report, peers);
         self.controller.on_ack(&mut self.window, &report, peers);
         self.update_pacing();
+        self.note_paced();
         self.arm(now);
         Progress { delivered: delivery.delivered, advanced: true }
     }
@@ -101,6 +102,7 @@ impl Sender {
             self.update_pacing();
             self.arm(now);
         }
+        self.note_paced();
         Progress { delivered: delivery.delivered, advanced }
     }
 

@@ -17,9 +17,9 @@ mod reduction;
 mod timer;
 mod undo;
 
-use super::pacing::{Lengths, Pacing};
+use super::pacing::{self, Lengths, Pacing};
 use super::{Prr, RttEstimator, Timing, rate::RateEstimator};
-use crate::congestion::{Controller, Peer, Window};
+use crate::congestion::{Controller, INFINITE_SSTHRESH, INITIAL_WINDOW, Peer, Window};
 use crate::engine::{RangeSet, Ring};
 use crate::units::{NEVER, Nanos, Seq};
 use reduction::Undo;
@@ -158,6 +158,8 @@ pub struct Sender {
     /// Delivery-rate samples, if they are requested.
     rate: Option<Box<RateEstimator>>,
     pacing: Pacing,
+    /// Segments for each RTT of TCP's own pacing rate, of which this sender makes no use ([`Peer::paced`]).
+    paced: f64,
     /// Rate above which it does not send whatever the controller asks for, segments/s.
     pace_limit: Option<f64>,
     acked_since_loss: u64,
@@ -216,6 +218,7 @@ impl Sender {
             delivered: 0,
             rate,
             pacing: Pacing::default(),
+            paced: pacing::per_rtt(INITIAL_WINDOW, INFINITE_SSTHRESH, 0),
             pace_limit: None,
             acked_since_loss: 0,
             acked_between_losses: 0,
@@ -317,8 +320,9 @@ impl Sender {
             outstanding: self.outstanding(),
             memory: 0.0,
             rtt_variation: self.rtt.variation(),
-            window: if self.whole { f64::from(self.window.cwnd as u32) } else { self.window.cwnd },
+            window: self.counted_window(),
             sent: self.outstanding(),
+            paced: self.paced,
             pace: self.pacing.rate(),
             held: false,
             timed_out: false,
@@ -455,6 +459,20 @@ impl Sender {
     fn note_departure(&mut self, now: Nanos) {
         self.last_sent_at = now;
         self.pacing.on_departure(now);
+    }
+
+    /// cwnd, segments, of which the kernel counts whole ones.
+    #[inline]
+    fn counted_window(&self) -> f64 {
+        if self.whole { f64::from(self.window.cwnd as u32) } else { self.window.cwnd }
+    }
+
+    /// Notes TCP's own pacing rate at an ACK: what an idle time or a timeout does to cwnd changes it at the next one (Linux
+    /// `tcp_cong_control`).
+    #[inline]
+    fn note_paced(&mut self) {
+        let (window, ssthresh) = (self.counted_window(), self.window.ssthresh);
+        self.paced = pacing::per_rtt(window, ssthresh, self.outstanding());
     }
 
     /// Applies the pace that the controller now requests.

@@ -371,6 +371,11 @@ fn an_idle_time_halves_the_window_for_each_rto_down_to_the_initial_window() {
     assert_eq!(subject.sender.window.cwnd, 20.0);
     subject.sender.restart_if_idle(20 * rto);
     assert_eq!(subject.sender.window.cwnd, 10.0);
+    // The pacing rate follows at the next ACK.
+    assert_eq!(subject.sender.summary(true).paced, 2.0 * 80.0);
+    subject.send(3000, 1);
+    subject.ack(3100, 2, &[]);
+    assert_eq!(subject.sender.summary(true).paced, 2.0 * 10.0);
 }
 
 /// Ten segments, a timeout, and the head retransmitted.

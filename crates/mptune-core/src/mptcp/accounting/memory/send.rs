@@ -13,9 +13,27 @@ const SMALLEST_BUFFER: Bytes = 4608;
 /// with each acknowledgement. Measured on Linux 6.18: 14,144 bytes for 17 buffers with 32 segments.
 const OVERHEAD: u32 = 416;
 
-/// The send buffer is a list of fragments, each an order-3 page of 32 KiB minus Linux `struct
-/// mptcp_data_frag`: a scheduler's burst ends with a fragment.
-const FRAGMENT: Bytes = 32_768 - 40;
+/// The send buffer is a list of fragments in order-3 pages of 32 KiB, each after a Linux `struct mptcp_data_frag`: a
+/// scheduler's burst ends with a fragment.
+const HEADER: Bytes = 40;
+const FRAGMENT: Bytes = 32_768 - HEADER;
+
+/// Fragments from a position on: up to the end of the first, and whole ones after it.
+#[derive(Debug, Clone, Copy)]
+struct Fragments {
+    begin: Bytes,
+    first_end: Bytes,
+}
+
+impl Fragments {
+    /// End of the fragment of a byte at or after their beginning.
+    fn end(self, byte: Bytes) -> Bytes {
+        if byte < self.first_end {
+            return self.first_end;
+        }
+        self.first_end + ((byte - self.first_end) / FRAGMENT + 1) * FRAGMENT
+    }
+}
 /// Delay of the application's write after there is room for it: data leaves with the ACK that made room for it, as on a
 /// guest's Linux 7.3.
 pub const WRITING: Nanos = 0;
@@ -65,8 +83,9 @@ pub struct SendMemory {
     limit: Bytes,
     /// Charge of a full segment in a subflow's send queue.
     cost: u32,
-    /// Bytes of a fragment, none for a queue of packets; and the end of the fragment of `next`.
-    fragment: Option<Bytes>,
+    /// The bytes are in fragments, not in packets; and both ends of the fragment of `next`.
+    has_fragments: bool,
+    fragment_begin: Bytes,
     fragment_end: Bytes,
     /// Bytes of the whole workload, and of what the program has offered so far: of a transfer at once all.
     total: Bytes,
@@ -83,29 +102,29 @@ pub struct SendMemory {
     newest_is_short: bool,
     /// Each segment that is not DATA_ACKed.
     segments: Ring<Extent>,
-    /// Positions of writes while nothing waited to be handed over: fragments begin there (Linux
-    /// `mptcp_frag_can_collapse_to`, of the tail of what is pending). Those before `una` may be left.
-    begins: VecDeque<Bytes>,
+    /// Fragments from the beginning and from writes on while nothing waited to be handed over (Linux
+    /// `mptcp_frag_can_collapse_to`, of the tail of what is pending). Those before that of `una` may be left.
+    begins: VecDeque<Fragments>,
 }
 
 impl SendMemory {
     /// An empty buffer with this value of `sk_sndbuf`, which may change, for `total` bytes in all; the
     /// receiver's window ends at `edge`.
     pub fn new(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        Self::filled(full, limit, full + OVERHEAD, Some(FRAGMENT), total, edge)
+        Self::filled(full, limit, full + OVERHEAD, true, total, edge)
     }
 
     /// The same for plain TCP, whose packets take the memory (Linux `net/ipv4/tcp.c`, `tcp_sendmsg_locked`;
     /// `include/net/sock.h`, `sk_stream_memory_free`).
     pub fn of_packets(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        Self::filled(full, payload_of_packets(limit, full), full, None, total, edge)
+        Self::filled(full, payload_of_packets(limit, full), full, false, total, edge)
     }
 
     fn filled(
         full: u32,
         limit: Bytes,
         cost: u32,
-        fragment: Option<Bytes>,
+        has_fragments: bool,
         total: Bytes,
         edge: Bytes,
     ) -> Self {
@@ -113,8 +132,9 @@ impl SendMemory {
             full,
             limit,
             cost,
-            fragment,
-            fragment_end: fragment.unwrap_or(Bytes::MAX),
+            has_fragments,
+            fragment_begin: 0,
+            fragment_end: if has_fragments { FRAGMENT } else { Bytes::MAX },
             total,
             offered: total,
             una: 0,
@@ -124,7 +144,7 @@ impl SendMemory {
             sendable: 0,
             newest_is_short: false,
             segments: Ring::new(),
-            begins: VecDeque::new(),
+            begins: VecDeque::from([Fragments { begin: 0, first_end: FRAGMENT }]),
         };
         memory.write();
         memory
@@ -132,9 +152,7 @@ impl SendMemory {
 
     /// The buffer grew to this value of `sk_sndbuf`.
     pub fn set_limit(&mut self, limit: Bytes) {
-        let of_packets = self.fragment.is_none();
-        let limit = if of_packets { payload_of_packets(limit, self.full) } else { limit };
-        self.limit = self.limit.max(limit);
+        self.limit = self.limit.max(self.queue_memory(limit));
     }
 
     /// The application waits for room.
@@ -152,7 +170,11 @@ impl SendMemory {
     /// `mptcp_sendmsg`).
     pub fn write(&mut self) {
         let full = self.una + self.limit;
-        let until = self.fragment.map_or(full, |size| full.div_ceil(size) * size);
+        // The last byte that it has room for, to the end of its fragment.
+        let until = match self.begins.back() {
+            Some(newest) if self.has_fragments && full > newest.begin => newest.end(full - 1),
+            _ => full,
+        };
         self.written = self.written.max(until).min(self.offered);
         self.sendable = self.written.min(self.edge);
     }
@@ -165,16 +187,26 @@ impl SendMemory {
     /// The program offers more, and writes it unless it still waits for room for what it offered before.
     pub fn offer(&mut self, bytes: Bytes) {
         let waits = self.is_application_waiting();
-        if self.next == self.offered {
-            while self.begins.front().is_some_and(|&begin| begin <= self.una) {
-                self.begins.pop_front();
-            }
-            self.begins.push_back(self.next);
+        if self.next == self.offered && self.has_fragments {
+            self.begin_fragment();
         }
         self.offered += bytes;
         if !waits {
             self.write();
         }
+    }
+
+    /// A write finds nothing waiting: a fragment begins, in the rest of the page of the newest, or at the beginning of the
+    /// page if nothing else is in it any more (Linux `skb_page_frag_refill`, `mptcp_carve_data_frag`).
+    fn begin_fragment(&mut self) {
+        while self.begins.get(1).is_some_and(|later| later.begin <= self.una) {
+            self.begins.pop_front();
+        }
+        let (left, is_full) = (self.fragment_left(), self.begins_fragment());
+        let goes_on = self.una < self.next && left > HEADER && !is_full;
+        self.fragment_begin = self.next;
+        self.fragment_end = self.next + if goes_on { left - HEADER } else { FRAGMENT };
+        self.begins.push_back(Fragments { begin: self.next, first_end: self.fragment_end });
     }
 
     /// Some of what the program offered was not handed to a subflow; in segments.
@@ -190,7 +222,7 @@ impl SendMemory {
 
     /// Memory of the send buffer of a subflow with this value of `sk_sndbuf`; of packets, their payload that fits it.
     pub fn queue_memory(&self, buffer: Bytes) -> Bytes {
-        if self.fragment.is_none() { payload_of_packets(buffer, self.full) } else { buffer }
+        if self.has_fragments { buffer } else { payload_of_packets(buffer, self.full) }
     }
 
     /// The same of a subflow whose buffer has the size of the connection's.
@@ -200,7 +232,7 @@ impl SendMemory {
 
     /// Memory of a packet in a subflow's send queue besides its payload; 0 where packets are counted by their payload.
     pub fn packet_overhead(&self) -> Bytes {
-        if self.fragment.is_none() { 0 } else { PACKET_OVERHEAD }
+        if self.has_fragments { PACKET_OVERHEAD } else { 0 }
     }
 
     /// Payload bytes handed to subflows so far.
@@ -253,7 +285,7 @@ impl SendMemory {
     /// The next segment is the first of a fragment.
     #[inline]
     pub fn begins_fragment(&self) -> bool {
-        self.fragment.is_none_or(|size| self.fragment_left() == size)
+        !self.has_fragments || self.next == self.fragment_begin
     }
 
     /// Hands over more bytes, at most the rest of the fragment.
@@ -261,7 +293,8 @@ impl SendMemory {
     fn advance(&mut self, bytes: Bytes) {
         self.next += bytes;
         if self.next == self.fragment_end {
-            self.fragment_end += self.fragment.unwrap_or(0);
+            self.fragment_begin = self.next;
+            self.fragment_end += FRAGMENT;
         }
     }
 
@@ -318,10 +351,10 @@ impl SendMemory {
 
     /// The first segment of the next fragment after one that is not DATA_ACKed, among those before `next`.
     pub fn next_fragment(&self, data: Seq, next: Seq) -> Seq {
-        let size = self.fragment.unwrap_or(FRAGMENT);
         let start = self.start(data);
-        let begin = self.begins.iter().find(|&&begin| begin > start);
-        let end = ((start / size + 1) * size).min(begin.copied().unwrap_or(Bytes::MAX));
+        let later = self.begins.partition_point(|fragments| fragments.begin <= start);
+        let begin = self.begins.get(later).map_or(Bytes::MAX, |later| later.begin);
+        let end = self.begins[later - 1].end(start).min(begin);
         (data..next).find(|&later| self.start(later) >= end).unwrap_or(next)
     }
 

@@ -119,6 +119,44 @@ fn a_segment_ends_with_its_fragment_unless_the_same_subflow_continues() {
     assert_eq!(sender.length(32), 1000);
 }
 
+/// Hands over everything: the ends of fragments in it, from its beginning.
+fn ends(sender: &mut SendMemory) -> Vec<Bytes> {
+    let mut ends = vec![];
+    let begin = sender.next;
+    while sender.has_unsent() {
+        sender.take();
+        if sender.begins_fragment() {
+            ends.push(sender.next - begin);
+        }
+    }
+    ends
+}
+
+#[test]
+fn a_write_after_everything_is_acknowledged_begins_a_page() {
+    // Linux `skb_page_frag_refill`: nobody else has the page any more.
+    let mut sender = memory(1 << 20, Bytes::MAX);
+    sender.wait_for_offers();
+    for _ in 0..3 {
+        sender.offer(70_000);
+        assert_eq!(ends(&mut sender), [FRAGMENT, 2 * FRAGMENT]);
+        sender.on_data_ack(Seq::try_from(sender.segments.len()).expect("few"));
+    }
+}
+
+#[test]
+fn a_write_while_something_is_unacknowledged_goes_on_in_its_page_after_a_header() {
+    let mut sender = memory(1 << 20, Bytes::MAX);
+    sender.wait_for_offers();
+    sender.offer(10_000);
+    assert_eq!(ends(&mut sender), [0; 0]);
+    sender.offer(70_000);
+    let first = FRAGMENT - 10_000 - HEADER;
+    assert_eq!(ends(&mut sender), [first, first + FRAGMENT]);
+    // A retransmission of a whole fragment ends there too.
+    assert_eq!(sender.next_fragment(10, 80), 10 + first.div_ceil(1000) as Seq);
+}
+
 #[test]
 fn a_write_while_nothing_waits_begins_a_fragment() {
     // Linux `mptcp_pending_tail`: only what still waits takes more.
