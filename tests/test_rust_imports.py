@@ -78,7 +78,7 @@ class Crate:
         needed += [(*base, *path[1:]) for path in paths if (base := self.scope[module].get(path[0]))]
         for public, tree in _USE.findall(self.code[module]):
             for name, path in leaves(tree):
-                if not public or re.search(rf"\b{name}\b", code):  # else it is only passed on
+                if not public or name == "*" or re.search(rf"\b{name}\b", code):  # else it is only passed on
                     needed.append(self.inside(module, path))
         return {self.home(path) for path in needed if path} - {module}
 

@@ -38,7 +38,7 @@ pub use aqm::{AqmSpec, CodelSpec, FqCodelSpec, RedSpec, StepMarkingSpec};
 pub use bucket::BucketSpec;
 pub use carried::Carried;
 pub use counters::LinkCounters;
-pub use effects::{GilbertElliottSpec, ReorderSpec};
+pub use effects::specs::*;
 pub use family::Family;
 pub use schedule::{ScheduleSpec, StepSpec};
 pub use spec::{BackgroundSpec, LinkSpec, NetworkSpec, PathSpec};

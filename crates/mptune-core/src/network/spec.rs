@@ -56,7 +56,7 @@ macro_rules! link_spec {
             /// Active queue management; none is drop-tail.
             #[serde(default)]
             pub aqm: Option<AqmSpec>,
-            $($(#[$doc])* #[serde(default)] pub $key: Option<effects::$spec>,)+
+            $($(#[$doc])* #[serde(default)] pub $key: Option<effects::specs::$spec>,)+
             /// Probability that a packet arrives twice, parts per billion.
             #[serde(default)]
             pub duplicate_ppb: u64,

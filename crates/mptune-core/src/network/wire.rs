@@ -75,7 +75,7 @@ impl Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::effects::ReorderSpec;
+    use crate::network::ReorderSpec;
     use crate::network::schedule::{ScheduleSpec, StepSpec};
     use crate::units::MILLISECOND;
 

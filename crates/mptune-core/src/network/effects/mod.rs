@@ -6,9 +6,6 @@ mod effect;
 mod gilbert;
 mod reorder;
 
-pub use gilbert::GilbertElliottSpec;
-pub use reorder::ReorderSpec;
-
 use super::stream::Streams;
 use crate::error::SpecError;
 use crate::units::Nanos;
@@ -31,6 +28,22 @@ pub(super) use wire_effects;
 /// Writes the parameters and the states of all effects of a link.
 macro_rules! effects {
     ($($(#[$doc:meta])* $key:ident: $spec:ident => $module:ident::$state:ident, $stream:literal;)+) => {
+        /// Their parameters, for all who write a link's specification.
+        pub mod specs {
+            $(pub use super::$module::$spec;)+
+        }
+        use specs::*;
+
+        // No two share a stream, and none has another purpose's (`Streams`).
+        const _: () = {
+            let mut taken = 1u32 << 4;
+            $(
+                assert!(matches!($stream, 2..=15) && taken >> $stream & 1 == 0, stringify!($key));
+                taken |= 1 << $stream;
+            )+
+            assert!(taken > 0);
+        };
+
         /// The effects of a link.
         #[derive(Debug, Clone, Copy)]
         pub(super) struct Specs<'a> {
