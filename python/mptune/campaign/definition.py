@@ -20,7 +20,7 @@ from mptune.impact import ImpactOptions, SubflowSets
 from mptune.optimisation.budget import Budget
 from mptune.optimisation.job import configuration
 from mptune.optimisation.mpcoa import MpcoaOptions
-from mptune.optimisation.options import NOWHERE, OptimiseOptions, withdrawals
+from mptune.optimisation.options import NOWHERE, OptimiseOptions
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
 from mptune.options.path_managers import PathManagerOptions
@@ -209,7 +209,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         if impact is None and "pcdc" in self.pms and not self._active:
             impact = ImpactOptions()
         if impact is not None:
-            impact = withdrawals(impact, self.buffers, self.modes[0], self.family, self.seed)
+            impact = impact.beside(self.buffers, self.modes[0], self.family, self.seed)
         return replace(self, impact=impact)
 
     @property

@@ -3,8 +3,10 @@
 It measures nothing; a design is in a module of its own.
 """
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Self
+
+import msgspec
 
 from mptune import units
 from mptune.options import Option, Options, choice, count, time
@@ -116,6 +118,11 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
     def length_ns(self) -> int:
         """T, nanoseconds."""
         return _WINDOW_NS[self.design] if self.window_ns is None else self.window_ns
+
+    def beside(self, buffers: Sequence[int], mode: str, family: str, seed: int) -> Self:
+        """The same before a sweep: with its largest buffer, and its mode, family and seed."""
+        largest = max(buffers, default=self.buffer_bytes)
+        return msgspec.structs.replace(self, buffer_bytes=largest, buffer_mode=mode, family=family, seed=seed)
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """The windows must not be empty."""

@@ -15,7 +15,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, run_ns
 from mptune.optimisation.candidates import asked, brief_ns
-from mptune.optimisation.options import CONFIRM_SHARE, IMPACT_SHARE, OptimiseOptions
+from mptune.optimisation.options import OptimiseOptions
 from mptune.options import Place, by_flag, error_about, left_alone, written
 from mptune.testbeds import Testbed, only_stack
 from mptune.theory import traditional
@@ -40,6 +40,8 @@ BATCH = 4
 #: on a subflow when it is withdrawn is still sent.
 _QUEUED_SHARE = 0.25
 
+#: Shares of a budget: the most for impact factors, and for confirming the answer.
+_IMPACT_SHARE, _CONFIRM_SHARE = 0.15, 0.15
 
 #: Configurations that an answer is shown beside and that are no part of its search: what the hosts do today,
 #: and what anybody would do by hand (`mptune.optimisation.baselines`).
@@ -133,8 +135,8 @@ class Budget:
         if budget_s is None or "pcdc" not in self.options.pms:
             return impact
         run_s = self._impact_s(impact)
-        runs = max(1, min(impact.most_runs, int(IMPACT_SHARE * budget_s / run_s)))
-        part = min(1.0, IMPACT_SHARE * budget_s / run_s)
+        runs = max(1, min(impact.most_runs, int(_IMPACT_SHARE * budget_s / run_s)))
+        part = min(1.0, _IMPACT_SHARE * budget_s / run_s)
         shortest_ns = max(_SHORTEST_WINDOW_NS, 2 * (impact.settle_ns or 0))
         window_ns = max(shortest_ns, int(part * impact.length_ns / BIN_NS) * BIN_NS)
         window_ns = min(window_ns, impact.length_ns)
@@ -153,7 +155,7 @@ class Budget:
         wanted, budget_s = self.options.fresh_runs, self.options.budget_s
         if budget_s is None:
             return wanted
-        return max(1, min(wanted, int(CONFIRM_SHARE * budget_s / (self.fresh * self.trial_s))))
+        return max(1, min(wanted, int(_CONFIRM_SHARE * budget_s / (self.fresh * self.trial_s))))
 
     def affordable(self, count: int) -> int:
         """Runs of so many configurations for which the budget has time; without a budget the usual number."""

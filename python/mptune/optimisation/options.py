@@ -3,7 +3,7 @@
 One declaration of each is its flag, its key in a file and its default (`mptune.options`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Self
 
 import msgspec
@@ -51,7 +51,7 @@ from mptune.trial import (
     workloads_of,
 )
 from mptune.trial.metrics import NEARLY_ALWAYS, THROUGHPUT, Metric
-from mptune.trial.objectives import has, metric_named, metric_of
+from mptune.trial.objectives import check_objectives, has, metric_named, metric_of
 from mptune.trial.records import LEAST_WINDOWS
 from mptune.trial.stacks import flag
 from mptune.trial.workloads import TIMED, WRITTEN
@@ -83,9 +83,6 @@ NOWHERE = "none"
 
 #: Runs of impact factors that only propose what competes.
 PROPOSING = 4
-
-#: Shares of a budget: the most for impact factors, and for confirming the answer.
-IMPACT_SHARE, CONFIRM_SHARE = 0.15, 0.15
 
 #: The strategies of `mptune optimise` that are chosen without being named.
 _LEARNING, _PAPERS = "adaptive", "grid"
@@ -133,24 +130,6 @@ def _check_confirming(name: str) -> None:
         check_name(name)
 
 
-#: Objectives at a time: one, or two whose front is asked for.
-_MOST_OBJECTIVES = 2
-
-
-def _check_objective(text: str) -> None:
-    """Refuse unknown metrics, and more than two."""
-    metrics = [metric_named(word) for word in text.split(",")]
-    if len(metrics) > _MOST_OBJECTIVES:
-        raise ValueError(f"expected one metric, or two with a comma between them, found {len(metrics)}")
-    if len({metric.name for metric in metrics}) < len(metrics):
-        raise ValueError(f"expected two different metrics, found {metrics[0].name} twice")
-
-
-def _of_kind(kind: str, *, several: bool) -> str:
-    """Possible objectives, in words."""
-    return f"two metrics of {kind}, or one and throughput" if several else f"a metric of {kind}"
-
-
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     """The sweep, its repetitions, and the rules of the decision.
 
@@ -193,7 +172,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     objective: Annotated[
         str | None,
         Option(
-            Kind("METRIC", str.strip, str, _check_objective),
+            Kind("METRIC", str.strip, str, check_objectives),
             f"What is to be best of the --workload: {_OF_WORKLOADS}; of all "
             "late:150ms, the share that takes longer. Two (throughput,delay:p99): also what no other "
             "configuration beats in both; throughput is that of a saturated sender. Of a --transfer it is "
@@ -495,7 +474,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         if not has(self.sent, first) or any(
             not has(self.sent, metric) and metric != THROUGHPUT for metric in second
         ):
-            yield "objective", f"expected {_of_kind(kind, several=bool(second))}, found {self.objective}"
+            of_it = f"two metrics of {kind}, or one and throughput" if second else f"a metric of {kind}"
+            yield "objective", f"expected {of_it}, found {self.objective}"
         if self.at_most_failover_ns is not None:
             yield from self._conflicts_of_failover()
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
@@ -543,7 +523,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             workload = on_connections(self.workload, self.connections)
             if workload is not self.workload:
                 return msgspec.structs.replace(self, workload=workload, connections=1).completed()
-        impact = withdrawals(self.impact, self.buffers, self.mode_of_trials, self.family, self.seed)
+        impact = self.impact.beside(self.buffers, self.mode_of_trials, self.family, self.seed)
         proposes = self.learns and self.sets == "compete"
         if proposes and impact.design == "paired" and impact.runs is None:
             impact = msgspec.structs.replace(impact, runs=PROPOSING)
@@ -618,11 +598,3 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         if self.learns:
             usual = FRESH_RUNS
         return usual if self.confirm_runs is None else self.confirm_runs
-
-
-def withdrawals(
-    options: ImpactOptions, buffers: Sequence[int], mode: str, family: str, seed: int
-) -> ImpactOptions:
-    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, family and seed."""
-    largest = max(buffers, default=options.buffer_bytes)
-    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, family=family, seed=seed)

@@ -31,6 +31,10 @@ COLUMNS = tuple(name for kind in TIMED.values() for name in kind.judged_by.colum
 _MORE_IS_BETTER = {metric.name for metric in _WORDS.values() if metric.more_is_better}
 
 
+#: Objectives at a time: one, or two whose front is asked for.
+_MOST = 2
+
+
 def metric_named(text: str) -> Metric:
     """The metric of a word, such as "delay:p99", "response:mean", "gap" or "late:150ms".
 
@@ -47,6 +51,20 @@ def metric_named(text: str) -> Metric:
             raise ValueError(f"expected a time above 0, found {quoted(text)}")
         return late(deadline_ns)
     raise ValueError(one_of((*_WORDS, "late:TIME"), text))
+
+
+def check_objectives(text: str) -> None:
+    """Check the words of metrics with a comma between them.
+
+    Raises
+    ------
+    ValueError : one is unknown, two are the same, or there are more than two.
+    """
+    metrics = [metric_named(word) for word in text.split(",")]
+    if len(metrics) > _MOST:
+        raise ValueError(f"expected one metric, or two with a comma between them, found {len(metrics)}")
+    if len({metric.name for metric in metrics}) < len(metrics):
+        raise ValueError(f"expected two different metrics, found {metrics[0].name} twice")
 
 
 def metric_called(name: str) -> Metric | None:
