@@ -40,7 +40,7 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     )
     assert example.examples
     lines: list[str] = []
-    failed = doctest.DocTestRunner().run(example, out=lines.append)
+    failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=lines.append)
     assert failed.failed == 0, "".join(lines)
 
 

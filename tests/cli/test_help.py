@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.cli._help import ALL, COMMANDS, GROUPS, summary
+from mptune.trial.congestion import PATH_POLICIES
 
 PROGRAM: Any = typer.main.get_command(app)
 #: Columns of a terminal for which the help is written, and characters of a summary that fit there in a line.
@@ -107,5 +108,6 @@ def test_an_unknown_name_is_answered_with_the_nearest(words, nearest):
 
 def test_names_that_are_choices_are_not_listed_with_every_word_behind_a_plus():
     text = " ".join(page("run", "--help").split())
-    assert "each but bbr and dctcp also with +hold, +quick, +prefer, +cap or +weight" in text
+    *more, last = (f"+{policy}" for policy in PATH_POLICIES)
+    assert f"each but bbr and dctcp also with {', '.join(more)} or {last}" in text
     assert "reno+hold" not in text

@@ -504,7 +504,7 @@ def compare(topology: Network, *, progress: bool = False, **options: Unpack[Comp
     >>> mptune.compare("UiT-HAW", testbed="simulated")
     Traceback (most recent call last):
     ...
-    mptune.errors.InputError: testbed: expected one of virtual, namespaces, hosts, found 'simulated'
+    mptune.errors.InputError: testbed: expected one of virtual, ..., found 'simulated'
     """
     chosen, where = build(options, *KINDS["compare"])
     loaded = _loaded(topology, reverse=where.reverse, family=chosen.family)

@@ -16,7 +16,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.running import run_trials
 from mptune.runner.seeds import seed_for
 from mptune.testbeds import Testbed
-from mptune.topology import Path, Topology
+from mptune.topology import Path, TcpBackground, Topology
 from mptune.trial import PLAIN_TCP, Bulk, Trial
 from mptune.units import MIB, format_size
 
@@ -280,7 +280,9 @@ def subset(topology: Topology, labels: tuple[str, ...]) -> Topology:
         return topology
     usable = [path.label for path in paths if path.core.mptcp != "none"] or [paths[0].label]
     initial = topology.initial_path if topology.initial_path in usable else usable[0]
-    background = tuple(flow for flow in topology.background if getattr(flow, "path", None) in (None, *labels))
+    background = tuple(
+        flow for flow in topology.background if not isinstance(flow, TcpBackground) or flow.path in labels
+    )
     return msgspec.structs.replace(topology, paths=paths, initial_path=initial, background=background)
 
 
