@@ -219,6 +219,21 @@ def test_endpoints_stay_if_that_is_asked_for(daemon, world):
     assert endpoints(world) == {}
 
 
+def test_a_clean_end_leaves_connections_a_subflow(daemon, world, accepting):
+    """Linux ends the first subflow too with the endpoint at its address."""
+    daemon.write(FULLMESH, mode="endpoints")
+    daemon.begin()
+    with world.transfer() as transfer, watching(world) as child:
+        reported(child, with_subflows(2))
+        transfer.more(200 * KIB)
+        assert daemon.kill(signal.SIGTERM) == 0
+        transfer.more(500 * KIB)
+    assert len(endpoints(world)) == 1
+    daemon.begin()
+    assert daemon.kill(signal.SIGTERM) == 0
+    assert endpoints(world) == {}
+
+
 def test_the_connection_that_carries_most_gives_endpoints_their_roles(daemon, world, accepting):
     options = "{ class_bytes = [1000000000, 1000000001] }"
     daemon.write(f'[default]\npolicy = "pcdc"\noptions = {options}\n', mode="endpoints")

@@ -7,6 +7,7 @@ use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, FULLMESH, Limits, SUB
 use crate::undo::directory::{Directory, PRIVATE};
 use crate::undo::places::{self, Namespace};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 
@@ -130,6 +131,11 @@ impl EndpointJournal {
         self.keep = keep;
         // An empty one is written with what comes first.
         if is_same || self.is_empty() { Ok(()) } else { self.write() }
+    }
+
+    /// Addresses of what was made.
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        self.endpoints.iter().map(|made| made.address).collect()
     }
 
     /// True if there is nothing to take back.

@@ -7,14 +7,15 @@
 //! among that are somebody else's and are left alone, and so are the roles of their subflows.
 
 pub mod kept;
+mod needed;
 
 use self::kept::Kept;
+use self::needed::{carried, needed};
 use super::endpoint_journal::{EndpointJournal, Place};
 use super::hosting::Addresses;
 use super::steering::{Steered, Steering};
 use crate::kernel::diag::{Counting, Diag};
 use crate::kernel::error::Error;
-use crate::kernel::info::TcpInfo;
 use crate::kernel::mptcp_pm::endpoints::PathManager;
 use crate::kernel::pair::Pair;
 use crate::kernel::sys;
@@ -202,12 +203,6 @@ impl Endpoints {
     }
 }
 
-/// Payload bytes that a subflow has carried, both ways.
-fn carried(info: &[u8]) -> u64 {
-    let info = TcpInfo::parse(info);
-    info.bytes_acked.saturating_add(info.bytes_received)
-}
-
 impl Steering for Endpoints {
     fn events(&self, _now_ns: u64) -> Option<BorrowedFd<'_>> {
         Some(self.manager.events())
@@ -266,7 +261,17 @@ impl Steering for Endpoints {
 
     fn end(&mut self) -> Result<(), Error> {
         let mut kept = self.kept.borrow_mut();
-        if kept.journal.keep { Ok(()) } else { kept.take_back().map(drop) }
+        if kept.journal.keep {
+            return Ok(());
+        }
+        let needed = needed(&mut self.diag, &kept.journal.addresses())?;
+        for address in &needed {
+            log::write(&format!(
+                "mptune-agent: the endpoint at {address} stays for connections that have no other subflow; the next \
+                 daemon or `mptune daemon --restore` takes it back without them"
+            ));
+        }
+        kept.take_back(&needed).map(drop)
     }
 }
 

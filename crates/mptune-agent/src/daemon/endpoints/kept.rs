@@ -3,7 +3,9 @@
 //! Everything is in the journal before it is made. Which addresses are used, and which connection gives the roles, is
 //! decided elsewhere (`endpoints`).
 
+use super::needed::needed;
 use crate::daemon::endpoint_journal::{EndpointJournal, Made, Place, Raised};
+use crate::kernel::diag::Diag;
 use crate::kernel::error::{Error, Refusal};
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, IMPLICIT, Limits, PathManager};
 use crate::kernel::mptcp_pm::most;
@@ -73,15 +75,20 @@ pub fn take_back_left(place: Place) -> Result<Vec<String>, Error> {
     }
     let mut pm = PathManager::open()?;
     let journal = EndpointJournal::open(place, &pm.endpoints()?)?;
-    left(pm, journal)
+    let needed = needed(&mut Diag::open()?, &journal.addresses())?;
+    left(pm, journal, &needed)
 }
 
-fn left(pm: impl Kernel, journal: EndpointJournal) -> Result<Vec<String>, Error> {
+fn left(
+    pm: impl Kernel,
+    journal: EndpointJournal,
+    needed: &BTreeSet<IpAddr>,
+) -> Result<Vec<String>, Error> {
     // An empty one may be that of another network namespace.
     if journal.keep || journal.is_empty() {
         return Ok(Vec::new());
     }
-    Kept::new(pm, journal).take_back()
+    Kept::new(pm, journal).take_back(needed)
 }
 
 /// The endpoints that are kept.
@@ -181,11 +188,14 @@ impl<K: Kernel> Kept<K> {
         done
     }
 
-    /// Removes what was made here, and puts the limits back unless somebody has changed them since; the names of
-    /// what was there to take back.
-    pub fn take_back(&mut self) -> Result<Vec<String>, Error> {
+    /// Removes what was made here, except at the addresses that are needed, and puts the limits back unless somebody has
+    /// changed them since; the names of what was taken back. What stays is in the journal for the next one.
+    pub fn take_back(&mut self, needed: &BTreeSet<IpAddr>) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         for made in self.journal.endpoints.clone() {
+            if needed.contains(&made.address) {
+                continue;
+            }
             self.remove(&made)?;
             names.push(format!("endpoint {}", made.address));
         }
@@ -196,7 +206,12 @@ impl<K: Kernel> Kept<K> {
             steps::changed();
             names.push("limits".to_owned());
         }
-        self.journal.remove()?;
+        self.journal.limits = None;
+        if self.journal.is_empty() {
+            self.journal.remove()?
+        } else {
+            self.journal.write()?
+        }
         Ok(names)
     }
 

@@ -152,7 +152,7 @@ fn limits_that_a_kernel_refuses_are_not_taken_for_those_that_it_has() {
     world.keep(3).unwrap(); // 9 are refused, 8 are not
     assert_eq!(world.limits(), limits(8, 2));
     world.keep(4).unwrap();
-    world.kept.take_back().unwrap();
+    world.kept.take_back(&BTreeSet::new()).unwrap();
     assert_eq!((world.limits(), world.kernel.endpoints().unwrap()), (limits(2, 0), vec![]));
     assert!(!world.place.exists());
 }
@@ -166,7 +166,7 @@ fn whenever_it_is_killed_the_limits_are_known_as_its_own() {
         world.kernel.0.borrow_mut().dies = Some(before);
         assert!(world.keep(2).is_err());
         world.restart();
-        world.kept.take_back().unwrap();
+        world.kept.take_back(&BTreeSet::new()).unwrap();
         assert_eq!(world.limits(), limits(2, 0), "{before}");
     }
 }
@@ -178,13 +178,13 @@ fn what_somebody_has_set_meanwhile_is_what_limits_are_put_back_to() {
     world.kernel.0.borrow_mut().limits = limits(4, 1);
     world.keep(2).unwrap();
     assert_eq!(world.limits(), limits(6, 2));
-    world.kept.take_back().unwrap();
+    world.kept.take_back(&BTreeSet::new()).unwrap();
     assert_eq!(world.limits(), limits(4, 1));
     // What is set after the last change stays.
     world.restart();
     world.keep(1).unwrap();
     world.kernel.0.borrow_mut().limits = limits(5, 5);
-    world.kept.take_back().unwrap();
+    world.kept.take_back(&BTreeSet::new()).unwrap();
     assert_eq!(world.limits(), limits(5, 5));
 }
 
@@ -200,7 +200,7 @@ fn one_that_the_kernel_has_made_by_itself_is_taken_over_with_its_subflows() {
     assert_eq!(world.kept.journal.endpoints, made);
     assert_eq!(world.kernel.endpoints().unwrap(), made.map(|made| made.endpoint(false)));
     assert_eq!(world.kernel.0.borrow().removed, 0);
-    world.kept.take_back().unwrap();
+    world.kept.take_back(&BTreeSet::new()).unwrap();
     assert_eq!(world.kernel.endpoints().unwrap(), []);
 }
 
@@ -233,11 +233,24 @@ fn what_a_killed_daemon_has_left_is_taken_back_unless_it_is_to_stay() {
     let mut world = World::new("left", 8);
     world.keep(1).unwrap();
     world.kept.journal.keep(true).unwrap();
-    assert_eq!(left(world.kernel.clone(), world.journal()), Ok(vec![]));
+    assert_eq!(left(world.kernel.clone(), world.journal(), &BTreeSet::new()), Ok(vec![]));
     assert_eq!((world.kernel.endpoints().unwrap().len(), world.limits()), (1, limits(3, 2)));
     world.kept.journal.keep(false).unwrap();
     let names = ["endpoint 10.0.1.2", "limits"].map(str::to_owned).to_vec();
-    assert_eq!(left(world.kernel.clone(), world.journal()), Ok(names));
+    assert_eq!(left(world.kernel.clone(), world.journal(), &BTreeSet::new()), Ok(names));
+    assert_eq!((world.kernel.endpoints().unwrap(), world.limits()), (vec![], limits(2, 0)));
+    assert!(!world.place.exists());
+}
+
+#[test]
+fn what_a_connection_needs_stays_in_the_journal_for_the_next_one() {
+    let mut world = World::new("needed", 8);
+    world.keep(2).unwrap();
+    let needed = BTreeSet::from([world.kept.journal.endpoints[0].address]);
+    assert_eq!(world.kept.take_back(&needed).unwrap().len(), 2);
+    assert_eq!((world.kernel.endpoints().unwrap().len(), world.limits()), (1, limits(2, 0)));
+    world.restart();
+    assert_eq!(world.kept.take_back(&BTreeSet::new()).unwrap().len(), 1);
     assert_eq!((world.kernel.endpoints().unwrap(), world.limits()), (vec![], limits(2, 0)));
     assert!(!world.place.exists());
 }
