@@ -14,9 +14,7 @@ import msgspec
 
 from mptune._text import digits
 from mptune.decision.robustness import REGRET
-from mptune.errors import InputError
 from mptune.optimisation.job import Job, failures
-from mptune.runner.planning import plan_run
 from mptune.runner.seeds import BASELINE
 from mptune.statistics import Summary, summarise
 from mptune.topology import Path, Topology
@@ -92,7 +90,7 @@ def measure(
         one = Combination("fullmesh", cc) if everywhere else Combination("pcdc", cc, by_hand)
         asked["by_hand"] = (grown(one), by_hand)
     configurations = [configuration for configuration, _ in asked.values()]
-    if refused := _refused(job, configurations):
+    if refused := job.refusal(configurations, BASELINE):
         return Baselines(whose=today.whose, warnings=(f"Today's settings are not measured: {refused}.",))
     records = job.measure(configurations, BASELINE, runs, "today's settings", workload=workload)
     found = {
@@ -170,17 +168,6 @@ def by_endpoints(topology: Topology) -> tuple[str, ...]:
 
 def _is_alike(path: Path, other: Path) -> bool:
     return path.family == other.family
-
-
-def _refused(job: Job, configurations: Sequence[Configuration]) -> str:
-    """Why the testbed cannot have these; empty if it can."""
-    for configuration in configurations:
-        planned = plan_run(job.topology, configuration, purpose=BASELINE, run=0, base_seed=0)
-        try:
-            job.runner.testbed.check_there(planned.trial)
-        except InputError as error:
-            return str(error)
-    return ""
 
 
 def _measured(

@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
+from mptune.errors import InputError
 from mptune.impact import SubflowSets
 from mptune.optimisation.candidates import brief_ns
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.options.trials import USUAL_PMS
-from mptune.runner.planning import plan_trials
+from mptune.runner.planning import plan_run, plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
@@ -107,6 +108,16 @@ class Job:
         """Congestion control of the hosts, or the default one for one that trials cannot have."""
         cc = self.today.cc
         return cc if cc in congestion_controls() else DEFAULT_CC
+
+    def refusal(self, configurations: Sequence[Configuration], purpose: str) -> str:
+        """Why the testbed cannot have these; empty if it can."""
+        for configuration in configurations:
+            planned = plan_run(self.topology, configuration, purpose=purpose, run=0, base_seed=0)
+            try:
+                self.runner.testbed.check_there(planned.trial)
+            except InputError as error:
+                return str(error)
+        return ""
 
     def may_have(self, buffer_bytes: int) -> bool:
         """True if hosts have the memory for a buffer of this size."""

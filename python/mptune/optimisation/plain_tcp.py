@@ -64,7 +64,13 @@ class PlainTcp:
         found, records = self._brief(ours, buffer_bytes, 1)
         best = [combination.subflows for combination in fastest(found)[:1]]
         left = [combination for combination in usual if combination.subflows in best]
-        more, further = self._brief([c for c in left if c not in found], buffer_bytes, 1)
+        there = [
+            combination
+            for combination in left
+            if combination not in found
+            and not job.refusal([job.configuration(combination, buffer_bytes)], "screen")
+        ]
+        more, further = self._brief(there, buffer_bytes, 1)
         return {**found, **more}, [*records, *further]
 
     def _brief(
