@@ -20,7 +20,7 @@ from tests.plugins.reruns import spoiled
 BOTH, ONE = 38.2, 19.1
 #: Short trials and few candidates: not which answer is the best, but one that is better than one path.
 ASKED = ("--pm", "fullmesh,default", "--cc", "cubic", "--buffers", "512KiB,1MiB", "--buffer-mode", "auto")
-BUDGET = ("--duration", "2s", "--budget", "36s", "--no-tcp")
+BUDGET = ("--duration", "2s", "--budget", "40s", "--no-tcp")
 
 
 @pytest.fixture(scope="module")

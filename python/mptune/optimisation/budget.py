@@ -47,9 +47,6 @@ _IMPACT_SHARE, _CONFIRM_SHARE = 0.15, 0.15
 #: and what anybody would do by hand (`mptune.optimisation.baselines`).
 BESIDE = 2
 
-#: Short trials of plain TCP with congestion controls that hosts have without an answer (`PlainTcp`).
-USUAL = 2
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -206,7 +203,7 @@ class Budget:
     @property
     def _reserved_s(self) -> float:
         """Seconds that are kept for the confirmation and for plain TCP."""
-        trials = len(self.topology.paths) + USUAL
+        trials = len(self.topology.paths) + 1  # on each, and on the fastest with the hosts' own (`PlainTcp`)
         screen_s = trials * self._lasting_s(brief_ns(self.options.duration_ns))
         return self.fresh * self.fresh_runs * self.trial_s + (screen_s if self.options.off_by else 0.0)
 

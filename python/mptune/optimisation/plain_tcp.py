@@ -53,32 +53,26 @@ class PlainTcp:
         return contest.facing(tcp, contest.compared.beside(compared), buffer_bytes, options.sacrifice)
 
     def _screen(self, cc: str, buffer_bytes: int) -> tuple[Throughputs, list[Record]]:
-        """Short trials with a congestion control, and with those that hosts have without any answer.
+        """Short trials with a congestion control, the usual one and the hosts' own.
 
-        Where every trial costs real time, the latter are tried on the fastest path alone.
+        Where every trial costs real time, the usual one is left out, and the hosts' own is tried on the
+        fastest path alone.
         """
-        job = self.job
-        ours, usual = everywhere(job.topology, (cc,)), everywhere(job.topology, (DEFAULT_CC, job.todays_cc))
+        job, todays = self.job, self.job.todays_cc
         if not job.is_lean:
-            return self._brief(list(dict.fromkeys((*ours, *usual))), buffer_bytes, SCREEN_RUNS)
-        found, records = self._brief(ours, buffer_bytes, 1)
-        best = [combination.subflows for combination in fastest(found)[:1]]
-        left = [combination for combination in usual if combination.subflows in best]
-        there = [
-            combination
-            for combination in left
-            if combination not in found
-            and not job.refusal([job.configuration(combination, buffer_bytes)], "screen")
-        ]
-        more, further = self._brief(there, buffer_bytes, 1)
-        return {**found, **more}, [*records, *further]
+            return self._brief(everywhere(job.topology, (cc, DEFAULT_CC, todays)), buffer_bytes, SCREEN_RUNS)
+        found, records = self._brief(everywhere(job.topology, (cc,)), buffer_bytes, 1)
+        for best in fastest(found)[:1]:
+            own = best._replace(cc=alone(todays))
+            if own not in found and not job.refusal([job.configuration(own, buffer_bytes)], "screen"):
+                more, further = self._brief([own], buffer_bytes, 1)
+                return {**found, **more}, [*records, *further]
+        return found, records
 
     def _brief(
         self, combinations: Sequence[Combination], buffer_bytes: int, runs: int
     ) -> tuple[Throughputs, list[Record]]:
         job = self.job
-        if not combinations:
-            return {}, []
         configurations = [job.configuration(combination, buffer_bytes) for combination in combinations]
         records = job.measure(configurations, "screen", runs, "plain TCP", workload=job.brief)
         return by_combination(combinations, records), records
