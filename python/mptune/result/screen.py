@@ -285,10 +285,12 @@ def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
         if share > _CLEAR_PERCENT if single else (against.gain.low or 0.0) > 0:
             survives = ", and survives a dead path" if outlives else ""
             once = ", in one run of each" if single else ""
-            yield f"It gives {share:.0f} % more than TCP on the best path ({path}){once}{survives}."
+            gain = f"It gives {share:.0f} % more than TCP on the best path ({path}) with the same buffer"
+            yield f"{gain}{once}{survives}."
         else:
             survives = "; MPTCP survives a dead path" if outlives else ""
-            yield f"TCP on {path} gives about as much ({share:+z.0f} % for MPTCP){survives}."
+            tied = f"TCP on {path} gives about as much with the same buffer"
+            yield f"{tied} ({share:+z.0f} % for MPTCP){survives}."
 
 
 def _is_less(one: Interval | None, other: Interval) -> bool:
