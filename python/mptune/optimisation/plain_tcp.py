@@ -58,16 +58,18 @@ class PlainTcp:
         Where every trial costs real time, the usual one is left out, and the hosts' own is tried on the
         fastest path alone.
         """
-        job, todays = self.job, self.job.todays_cc
+        job, anywhere = self.job, self.job.topology.paths[0].label
+        own = Combination.plain_tcp(anywhere, alone(job.todays_cc))
+        refused = job.refusal([job.configuration(own, buffer_bytes)], "screen")
+        todays = () if refused else (own.cc,)
         if not job.is_lean:
-            return self._brief(everywhere(job.topology, (cc, DEFAULT_CC, todays)), buffer_bytes, SCREEN_RUNS)
+            return self._brief(everywhere(job.topology, (cc, DEFAULT_CC, *todays)), buffer_bytes, SCREEN_RUNS)
         found, records = self._brief(everywhere(job.topology, (cc,)), buffer_bytes, 1)
-        for best in fastest(found)[:1]:
-            own = best._replace(cc=alone(todays))
-            if own not in found and not job.refusal([job.configuration(own, buffer_bytes)], "screen"):
-                more, further = self._brief([own], buffer_bytes, 1)
-                return {**found, **more}, [*records, *further]
-        return found, records
+        further = [best._replace(cc=own.cc) for best in fastest(found)[:1] if todays]
+        if not further or further[0] in found:
+            return found, records
+        more, others = self._brief(further, buffer_bytes, 1)
+        return {**found, **more}, [*records, *others]
 
     def _brief(
         self, combinations: Sequence[Combination], buffer_bytes: int, runs: int
