@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.planted import FAULTS, Fault
-from tests.plugins import reruns
+from tests.plugins import bad_input, reruns
 from tests.plugins.naps import LATE_S, NAP_S, Naps
 from tests.plugins.needs import NEEDS, ROOT, Thing, summary
 from tests.plugins.programs import GRANTED
@@ -408,3 +409,13 @@ def test_a_planted_fault_is_still_one(fault: Fault) -> None:
     assert (ROOT / fault.file).read_text().count(fault.text) == 1
     files = [ROOT / name for name in fault.part if name.startswith("tests/")]
     assert all(file.exists() for file in files) and (files or fault.part[0] == "cargo")
+
+
+def test_a_command_that_waited_for_a_processor_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for anything else does: after a second of its own."""
+    waited = iter([0.0, 1.0, 1.0])
+    monkeypatch.setattr(bad_input, "_HANGS_S", 1)
+    monkeypatch.setattr(bad_input, "_kept_waiting_s", lambda: next(waited))
+    with pytest.raises(bad_input._HangsError), bad_input._guarded():
+        threading.Event().wait()
+    assert next(waited, None) is None
