@@ -90,7 +90,7 @@ def measure(
         one = Combination("fullmesh", cc) if everywhere else Combination("pcdc", cc, by_hand)
         asked["by_hand"] = (grown(one), by_hand)
     configurations = [configuration for configuration, _ in asked.values()]
-    if refused := job.refusal(configurations, BASELINE):
+    if refused := job.refusal(configurations):
         return Baselines(whose=today.whose, warnings=(f"Today's settings are not measured: {refused}.",))
     records = job.measure(configurations, BASELINE, runs, "today's settings", workload=workload)
     found = {

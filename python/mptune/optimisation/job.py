@@ -109,10 +109,10 @@ class Job:
         cc = self.today.cc
         return cc if cc in congestion_controls() else DEFAULT_CC
 
-    def refusal(self, configurations: Sequence[Configuration], purpose: str) -> str:
+    def refusal(self, configurations: Sequence[Configuration]) -> str:
         """Why the testbed cannot have these; empty if it can."""
         for configuration in configurations:
-            planned = plan_run(self.topology, configuration, purpose=purpose, run=0, base_seed=0)
+            planned = plan_run(self.topology, configuration, purpose="screen", run=0, base_seed=0)
             try:
                 self.runner.testbed.check_there(planned.trial)
             except InputError as error:

@@ -58,17 +58,17 @@ class PlainTcp:
         Where every trial costs real time, the usual one is left out, and the hosts' own is tried on the
         fastest path alone.
         """
-        job, anywhere = self.job, self.job.topology.paths[0].label
-        own = Combination.plain_tcp(anywhere, alone(job.todays_cc))
-        refused = job.refusal([job.configuration(own, buffer_bytes)], "screen")
-        todays = () if refused else (own.cc,)
+        job, own = self.job, alone(self.job.todays_cc)
+        anywhere = Combination.plain_tcp(job.topology.paths[0].label, own)
+        is_there = not job.refusal([job.configuration(anywhere, buffer_bytes)])
         if not job.is_lean:
-            return self._brief(everywhere(job.topology, (cc, DEFAULT_CC, *todays)), buffer_bytes, SCREEN_RUNS)
+            every = everywhere(job.topology, (cc, DEFAULT_CC, *([own] if is_there else [])))
+            return self._brief(every, buffer_bytes, SCREEN_RUNS)
         found, records = self._brief(everywhere(job.topology, (cc,)), buffer_bytes, 1)
-        further = [best._replace(cc=own.cc) for best in fastest(found)[:1] if todays]
-        if not further or further[0] in found:
+        fast = fastest(found)
+        if not (is_there and fast) or own == alone(cc):
             return found, records
-        more, others = self._brief(further, buffer_bytes, 1)
+        more, others = self._brief([fast[0]._replace(cc=own)], buffer_bytes, 1)
         return {**found, **more}, [*records, *others]
 
     def _brief(

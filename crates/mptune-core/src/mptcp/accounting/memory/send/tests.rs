@@ -119,6 +119,13 @@ fn a_segment_ends_with_its_fragment_unless_the_same_subflow_continues() {
     assert_eq!(sender.length(32), 1000);
 }
 
+/// One whose program offers nothing yet.
+fn waiting() -> SendMemory {
+    let mut sender = memory(1 << 20, Bytes::MAX);
+    sender.wait_for_offers();
+    sender
+}
+
 /// Hands over everything: the ends of fragments in it, from its beginning.
 fn ends(sender: &mut SendMemory) -> Vec<Bytes> {
     let mut ends = vec![];
@@ -135,8 +142,7 @@ fn ends(sender: &mut SendMemory) -> Vec<Bytes> {
 #[test]
 fn a_write_after_everything_is_acknowledged_begins_a_page() {
     // Linux `skb_page_frag_refill`: nobody else has the page any more.
-    let mut sender = memory(1 << 20, Bytes::MAX);
-    sender.wait_for_offers();
+    let mut sender = waiting();
     for _ in 0..3 {
         sender.offer(70_000);
         assert_eq!(ends(&mut sender), [FRAGMENT, 2 * FRAGMENT]);
@@ -146,8 +152,7 @@ fn a_write_after_everything_is_acknowledged_begins_a_page() {
 
 #[test]
 fn a_write_while_something_is_unacknowledged_goes_on_in_its_page_after_a_header() {
-    let mut sender = memory(1 << 20, Bytes::MAX);
-    sender.wait_for_offers();
+    let mut sender = waiting();
     sender.offer(10_000);
     assert_eq!(ends(&mut sender), [0; 0]);
     sender.offer(70_000);
@@ -160,8 +165,7 @@ fn a_write_while_something_is_unacknowledged_goes_on_in_its_page_after_a_header(
 #[test]
 fn a_write_while_nothing_waits_begins_a_fragment() {
     // Linux `mptcp_pending_tail`: only what still waits takes more.
-    let mut sender = memory(1 << 20, Bytes::MAX);
-    sender.wait_for_offers();
+    let mut sender = waiting();
     for _ in 0..3 {
         sender.offer(200);
         sender.take();
