@@ -413,9 +413,17 @@ def test_a_planted_fault_is_still_one(fault: Fault) -> None:
 
 def test_a_command_that_waited_for_a_processor_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that waits for anything else does: after a second of its own."""
-    waited = iter([0.0, 1.0, 1.0])
+    waited_ns = iter([1_000_000_000, 1_000_000_000])
+
+    class Waiting:
+        def __init__(self, pid: int) -> None:
+            self.total_ns = 0
+
+        def look(self) -> None:
+            self.total_ns = next(waited_ns)
+
     monkeypatch.setattr(bad_input, "_HANGS_S", 1)
-    monkeypatch.setattr(bad_input, "_kept_waiting_s", lambda: next(waited))
+    monkeypatch.setattr(bad_input, "Waiting", Waiting)
     with pytest.raises(bad_input._HangsError), bad_input._guarded():
         threading.Event().wait()
-    assert next(waited, None) is None
+    assert next(waited_ns, None) is None

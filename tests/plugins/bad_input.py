@@ -22,6 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from mptune.linux.processor_load import Waiting
 
 #: The longest line that is clean, characters.
 LONGEST = 300
@@ -105,20 +106,13 @@ class _HangsError(BaseException):
     """Not an Exception: no handler of the product may take it for something else."""
 
 
-def _kept_waiting_s() -> float:
-    """Time for which others had the processor although this process was ready (sched-stats), seconds."""
-    try:
-        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
-    except OSError:  # the kernel does not count it
-        return 0.0
-
-
 @contextmanager
 def _guarded() -> Iterator[None]:
-    began, waited = time.monotonic(), _kept_waiting_s()
+    began, waiting = time.monotonic(), Waiting(os.getpid())
 
     def alarm(number: int, frame: FrameType | None) -> None:
-        left = _HANGS_S - (time.monotonic() - began) + (_kept_waiting_s() - waited)
+        waiting.look()
+        left = _HANGS_S - (time.monotonic() - began) + waiting.total_ns / 1e9
         if left <= 0:
             raise _HangsError
         signal.alarm(math.ceil(left))
