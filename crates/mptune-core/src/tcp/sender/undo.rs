@@ -58,3 +58,6 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
