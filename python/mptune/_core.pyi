@@ -16,6 +16,8 @@ __all__ = [
     "simulate",
     "simulate_recorded",
     "version",
+    "wire_effects",
+    "wire_mean_loss_ppb",
 ]
 
 class SpecError(ValueError):
@@ -122,4 +124,20 @@ def simulate_recorded(trial: bytes, packets: int, spacing_ns: int) -> tuple[byte
     Raises
     ------
     SpecError : as `simulate`, or the trial may end early.
+    """
+
+def wire_effects() -> bytes:
+    """JSON: the list of effects on the wire, each with key, words, bursts and parameters."""
+
+def wire_mean_loss_ppb(effect: str, parameters: bytes) -> int:
+    """Share of packets that an effect on the wire loses in the long run, parts per billion.
+
+    Parameters
+    ----------
+    effect : its key.
+    parameters : by name, a JSON object.
+
+    Raises
+    ------
+    SpecError : no such effect, or invalid parameters.
     """

@@ -10,7 +10,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from mptune.topology import Topology
-from mptune.topology._effects import Codel, Effects, GilbertElliott, Schedule, Step
+from mptune.topology._effects import Codel, Effects, Schedule, Step
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -291,8 +291,12 @@ def test_the_mean_of_a_schedule_is_its_integral_over_a_period(
 def test_the_mean_loss_of_a_chain_is_between_those_of_its_states(
     enter: int, leave: int, good: int, bad: int
 ) -> None:
-    chain = GilbertElliott(enter_ppb=enter, leave_ppb=leave, good_loss_ppb=good, bad_loss_ppb=bad)
-    assert min(good, bad) - 1 <= chain.mean_loss_ppb <= max(good, bad) + 1
+    chain = {"enter_ppb": enter, "leave_ppb": leave, "good_loss_ppb": good, "bad_loss_ppb": bad}
+    effects = msgspec.convert({"gilbert_elliott": chain}, Effects)
+    assert effects.bursts
+    assert min(good, bad) - 1 <= effects.mean_loss_ppb(0) <= max(good, bad) + 1
+    # Elliott 1963: (r h + p k) / (p + r).
+    assert abs(effects.mean_loss_ppb(0) - (leave * good + enter * bad) / (enter + leave)) <= 1
 
 
 def test_topologies_survive_a_round_trip_through_json(given: Given, tmp_path: Path) -> None:

@@ -130,7 +130,8 @@ fn losses_in_bursts_cost_less_than_the_same_losses_apart() {
         good_loss_ppb: 0,
         bad_loss_ppb: 1_000_000_000,
     };
-    let loss = bursts.stationary_loss();
+    // Bad for 0.00025 of 0.10025 of the packets, and then all are lost.
+    let loss = 0.00025 / 0.10025;
     let burst = LinkSpec { gilbert_elliott: Some(bursts), ..link(1000.0, 10.0) };
     let apart = over(lossy(link(1000.0, 10.0), loss), "reno", 60);
     let together = over(burst, "reno", 60);

@@ -7,7 +7,7 @@ use errors::{SpecError, refused};
 use mptune_core::early_end::EarlyEnd;
 use mptune_core::mptcp::{accounting, scheduler};
 use mptune_core::trial::{Recording, TrialSpec};
-use mptune_core::{congestion, pathmanager};
+use mptune_core::{congestion, network, pathmanager};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -39,6 +39,17 @@ fn path_manager_options() -> PyResult<Vec<u8>> {
         pathmanager::NAMES.iter().map(|&name| (name, pathmanager::Policy::describe(name)));
     let options: std::collections::BTreeMap<_, _> = options.collect();
     serde_json::to_vec(&options).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The effects on the wire as JSON, with their words and parameters.
+#[pyfunction]
+fn wire_effects() -> PyResult<Vec<u8>> {
+    json(&network::WIRE_EFFECTS)
+}
+
+#[pyfunction]
+fn wire_mean_loss_ppb(effect: &str, parameters: &[u8]) -> PyResult<u64> {
+    network::wire_mean_loss_ppb(effect, parameters).map_err(refused)
 }
 
 #[pyfunction]
@@ -109,5 +120,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(buffer_modes, module)?)?;
     module.add_function(wrap_pyfunction!(early_end, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_recorded, module)?)?;
+    module.add_function(wrap_pyfunction!(wire_effects, module)?)?;
+    module.add_function(wrap_pyfunction!(wire_mean_loss_ppb, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)
 }

@@ -189,7 +189,7 @@ def loss_regime(topology: Topology) -> str:
         for path in topology.paths
         for down_effect in (path.local.up_effects, path.core.forward_effects, path.remote.down_effects)
     ]
-    if any(effect.gilbert_elliott is not None for effect in effects):
+    if any(effect.bursts for effect in effects):
         return "burst"
     most = max(path.loss_ppb for path in topology.paths)
     return "none" if not most else "light" if most <= LIGHT_PPB else "heavy"

@@ -2,9 +2,9 @@
 
 An effect is a struct whose fields are annotated with the parameters of its table in a topology file::
 
-    class Reorder(Effect, frozen=True, kw_only=True):
-        probability_ppb: Annotated[int, Parameter(CHANCE)]
-        delay_ns: Annotated[int, Parameter(SOME_TIME)]
+    class TokenBucket(Effect, frozen=True, kw_only=True):
+        rate_bps: Annotated[int, Parameter(RATE)]
+        burst_bytes: Annotated[int, Parameter(QUEUE)]
 
 Its key in files, and where on a link it happens, is in the annotation of its field of `Effects`. Tables,
 checks, messages, defaults with their reasons, words for people and the core's JSON follow (`_link_effects`,
@@ -91,6 +91,11 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     def mean_loss_ppb(self) -> int:
         """Share of packets that it loses in the long run."""
         return 0
+
+    @property
+    def bursts(self) -> bool:
+        """Its losses come in bursts."""
+        return False
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
         """Standing queue under sustained load, for a queue of this size."""

@@ -3,13 +3,13 @@
 A declaration (`_declared`) has the names of the core's description (`crates/mptune-core/src/network/`), which
 documents what the effect does to packets. Rates are bit/s, times ns, sizes bytes, probabilities parts
 per billion (ppb). A parameter that a file may leave out has a default with its reason; an effect that it does
-not mention does nothing. Traces and schedules, which replace a link's own values, are read by `_trace` and
-`_schedules`.
+not mention does nothing. Effects on the wire are declared by the core itself (`_wire_effects`). Traces and
+schedules, which replace a link's own values, are read by `_trace` and `_schedules`.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ from mptune.topology._defaults import Assumption
 from mptune.topology._kinds import (
     CHANCE,
     COUNT,
-    LOSS,
     QUANTUM,
     QUEUE,
     RATE,
@@ -29,6 +28,8 @@ from mptune.topology._kinds import (
     SOME_TIME,
     SWITCH,
 )
+from mptune.topology._wire_effects import WIRE_EFFECTS
+from mptune.topology._words import rate_in_words, share_in_words, size_in_words, time_in_words
 from mptune.topology.models import Mobile5g, Starlink, Wifi
 
 _PPB = 10**9
@@ -36,26 +37,6 @@ _PPB = 10**9
 _MANY = 10
 _FULL_PACKET = 1500
 _BIT_NS_PER_BYTE = 8 * 10**9
-#: Significant digits in descriptions.
-_DIGITS = 4
-
-
-def rate_in_words(bps: int) -> str:
-    """A rate for people."""
-    return units.format_rate(bps, _DIGITS)
-
-
-def time_in_words(ns: int) -> str:
-    """A time for people."""
-    return units.format_time(ns, _DIGITS)
-
-
-def _size(size: int) -> str:
-    return units.format_size(size, _DIGITS)
-
-
-def _share(ppb: int) -> str:
-    return units.format_fraction(ppb, _DIGITS)
 
 
 def _reaction(ecn: bool) -> str:
@@ -76,7 +57,7 @@ class TokenBucket(Effect, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """Its rate and size."""
-        return f"token bucket, {rate_in_words(self.rate_bps)} and {_size(self.burst_bytes)}"
+        return f"token bucket, {rate_in_words(self.rate_bps)} and {size_in_words(self.burst_bytes)}"
 
 
 _TC_RED = "as iproute2's tc sets it (tc/q_red.c)"
@@ -123,7 +104,9 @@ class Red(Effect, frozen=True, kw_only=True, tag="red", tag_field="kind"):
     @property
     def words(self) -> str:
         """Its thresholds."""
-        return f"RED, {_size(self.min_bytes)} to {_size(self.max_bytes)}, {_reaction(self.ecn)}"
+        return (
+            f"RED, {size_in_words(self.min_bytes)} to {size_in_words(self.max_bytes)}, {_reaction(self.ecn)}"
+        )
 
 
 def _step_mark(values: Values) -> Assumption[int]:
@@ -145,7 +128,7 @@ class StepMarking(Effect, frozen=True, kw_only=True, tag="step", tag_field="kind
     @property
     def words(self) -> str:
         """Its threshold."""
-        return f"ECN marks above {_size(self.mark_bytes)}"
+        return f"ECN marks above {size_in_words(self.mark_bytes)}"
 
 
 _TARGET_NS = 5_000_000
@@ -237,46 +220,6 @@ Aqm = Red | Codel | FqCodel | StepMarking
 Model = Starlink | Mobile5g | Wifi
 
 
-_RUNS = "no bad_loss given: the bad state loses everything (the simple Gilbert model), so bursts are runs"
-
-
-class GilbertElliott(Effect, frozen=True, kw_only=True):
-    """A Markov chain with a good and a bad state, one step per packet (Gilbert 1960, Elliott 1963)."""
-
-    enter_ppb: Annotated[int, Parameter(CHANCE)]
-    #: More than 0, or the bad state would never end.
-    leave_ppb: Annotated[int, Parameter(SOME_CHANCE)]
-    good_loss_ppb: Annotated[
-        int, Parameter(LOSS, 0, "no good_loss given: the good state loses nothing (Gilbert 1960)")
-    ]
-    bad_loss_ppb: Annotated[int, Parameter(CHANCE, _PPB, _RUNS)]
-
-    @property
-    def mean_loss_ppb(self) -> int:
-        """Share of packets lost in the long run: (r h + p k) / (p + r)."""
-        lost = self.leave_ppb * self.good_loss_ppb + self.enter_ppb * self.bad_loss_ppb
-        return round(lost / (self.enter_ppb + self.leave_ppb))
-
-    @property
-    def words(self) -> str:
-        """Its mean, and how long it lasts."""
-        run = _PPB / self.leave_ppb
-        mean = _share(self.mean_loss_ppb)
-        return f"Gilbert-Elliott losses, {mean} on average, bad for {run:.3g} packets at a time"
-
-
-class Reorder(Effect, frozen=True, kw_only=True):
-    """Some packets are late and get overtaken."""
-
-    probability_ppb: Annotated[int, Parameter(CHANCE)]
-    delay_ns: Annotated[int, Parameter(SOME_TIME)]
-
-    @property
-    def words(self) -> str:
-        """Description: share of late packets, and their lateness."""
-        return f"{_share(self.probability_ppb)} of the packets {time_in_words(self.delay_ns)} late"
-
-
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change; what is None stays as it is."""
 
@@ -345,7 +288,30 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _over_time.held(changes, self.period_ns) if varies else []
 
 
-class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    trace_ms: tuple[int, ...] | None = None
+    schedule: Schedule | None = None
+    bucket: Annotated[TokenBucket | None, On("rate", both=False)] = None
+    aqm: Annotated[Aqm | None, On("queue", "discipline", plain="droptail")] = None
+    model: Annotated[Model | None, On("queue", plain="steady")] = None
+
+
+if TYPE_CHECKING:
+
+    class _OnWire(_Given, frozen=True, kw_only=True): ...
+else:
+    #: With the fields of the effects on the wire, as the core declares them.
+    _OnWire = msgspec.defstruct(
+        "_OnWire",
+        [(key, form, None) for key, form in WIRE_EFFECTS.items()],
+        bases=(_Given,),
+        frozen=True,
+        kw_only=True,
+        omit_defaults=True,
+    )
+
+
+class Effects(_OnWire, frozen=True, kw_only=True, omit_defaults=True):
     """All effects of one link; the default does nothing.
 
     Attributes
@@ -353,16 +319,9 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace_ms : instead of a rate, the times at which 1500 bytes can leave, repeated (mahimahi's format).
     """
 
-    trace_ms: tuple[int, ...] | None = None
-    schedule: Schedule | None = None
-    bucket: Annotated[TokenBucket | None, On("rate", both=False)] = None
-    aqm: Annotated[Aqm | None, On("queue", "discipline", plain="droptail")] = None
-    model: Annotated[Model | None, On("queue", plain="steady")] = None
-    gilbert_elliott: Annotated[GilbertElliott | None, On("wire")] = None
-    reorder: Annotated[Reorder | None, On("wire")] = None
     duplicate_ppb: Annotated[
         int,
-        On("wire", "duplicate", kind=CHANCE, words=lambda ppb: f"{_share(ppb)} of the packets twice"),
+        On("wire", "duplicate", kind=CHANCE, words=lambda ppb: f"{share_in_words(ppb)} of the packets twice"),
     ] = 0
 
     @property
@@ -386,6 +345,11 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         for effect in self._tables:
             kept = round(kept * (_PPB - effect.mean_loss_ppb) / _PPB)
         return _PPB - kept
+
+    @property
+    def bursts(self) -> bool:
+        """Some of its losses come in bursts."""
+        return any(effect.bursts for effect in self._tables)
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
         """Standing queue under sustained load: all of this size, or CoDel's target."""

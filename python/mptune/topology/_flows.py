@@ -5,7 +5,7 @@ How a topology file expresses it is in `_background`; what it does to the networ
 
 import msgspec
 
-from mptune.topology._effects import rate_in_words, time_in_words
+from mptune.topology._words import rate_in_words, time_in_words
 
 
 class OnOff(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,11 @@ pub use aqm::{AqmSpec, CodelSpec, FqCodelSpec, RedSpec, StepMarkingSpec};
 pub use bucket::BucketSpec;
 pub use carried::Carried;
 pub use counters::LinkCounters;
+pub use effects::mean_loss_ppb as wire_mean_loss_ppb;
 pub use effects::specs::*;
+pub use effects::{
+    DECLARED as WIRE_EFFECTS, EffectInfo, ParameterDefault, ParameterInfo, ParameterKind,
+};
 pub use family::Family;
 pub use schedule::{ScheduleSpec, StepSpec};
 pub use spec::{BackgroundSpec, LinkSpec, NetworkSpec, PathSpec};

@@ -1,47 +1,26 @@
 //! Bursts of losses: the chain of Gilbert (1960) and Elliott (1963).
 
+use super::declaration::parameters;
 use super::effect::WireEffect;
 use crate::engine::Random;
-use crate::error::SpecError;
-use crate::network::chance::{BILLION, Chance, check};
-use serde::Deserialize;
+use crate::network::chance::{BILLION, Chance};
 
-/// A chain with a good and a bad state, which takes one step per packet. With p = `enter`, r =
-/// `leave`, h = `good_loss` and k = `bad_loss`, it is bad for p / (p + r) of the packets, in runs of
-/// 1/r packets on average, and loses (r h + p k) / (p + r) of them. Its first state is drawn from that
-/// distribution. (Elliott's own h and k are the probabilities of *correct* reception.)
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GilbertElliottSpec {
-    /// Probability of the step from good to bad, parts per billion.
-    pub enter_ppb: u64,
-    /// Probability of the step from bad to good, parts per billion.
-    pub leave_ppb: u64,
-    /// Probability of a loss in the good state, parts per billion.
-    #[serde(default)]
-    pub good_loss_ppb: u64,
-    /// Probability of a loss in the bad state, parts per billion.
-    pub bad_loss_ppb: u64,
-}
-
-impl GilbertElliottSpec {
-    pub(super) fn validate(&self) -> Result<(), SpecError> {
-        check("gilbert_elliott.enter_ppb", self.enter_ppb, BILLION)?;
-        check("gilbert_elliott.leave_ppb", self.leave_ppb, BILLION)?;
-        check("gilbert_elliott.good_loss_ppb", self.good_loss_ppb, BILLION - 1)?;
-        check("gilbert_elliott.bad_loss_ppb", self.bad_loss_ppb, BILLION)?;
-        if self.leave_ppb == 0 {
-            let expected = "expected more than 0: the bad state would never end";
-            return Err(SpecError::new("gilbert_elliott.leave_ppb", expected));
-        }
-        Ok(())
-    }
-
-    /// The probability that a packet is lost, in the long run.
-    pub fn stationary_loss(&self) -> f64 {
-        let (enter, leave) = (self.enter_ppb as f64, self.leave_ppb as f64);
-        let lost = leave * self.good_loss_ppb as f64 + enter * self.bad_loss_ppb as f64;
-        lost / (enter + leave) / BILLION as f64
+parameters! {
+    /// A chain with a good and a bad state, which takes one step per packet. With p = `enter`, r =
+    /// `leave`, h = `good_loss` and k = `bad_loss`, it is bad for p / (p + r) of the packets, in runs of
+    /// 1/r packets on average, and loses (r h + p k) / (p + r) of them. Its first state is drawn from that
+    /// distribution. (Elliott's own h and k are the probabilities of *correct* reception.)
+    GilbertElliottSpec {
+        /// Probability of the step from good to bad, parts per billion.
+        enter_ppb: Chance;
+        /// Probability of the step from bad to good, parts per billion; without one the bad state would never end.
+        leave_ppb: SomeChance;
+        /// Probability of a loss in the good state, parts per billion.
+        #[serde(default)]
+        good_loss_ppb: Loss = 0, "no good_loss given: the good state loses nothing (Gilbert 1960)";
+        /// Probability of a loss in the bad state, parts per billion.
+        bad_loss_ppb: Chance = BILLION,
+            "no bad_loss given: the bad state loses everything (the simple Gilbert model), so bursts are runs";
     }
 }
 
@@ -58,6 +37,14 @@ pub struct GilbertElliott {
 
 impl WireEffect for GilbertElliott {
     type Spec = GilbertElliottSpec;
+    const WORDS: &'static str = "Gilbert-Elliott losses, {mean_loss_ppb} on average, bad for {1/leave_ppb} packets at a time";
+    const BURSTS: bool = true;
+
+    fn mean_loss_ppb(spec: &GilbertElliottSpec) -> u64 {
+        let (enter, leave) = (spec.enter_ppb as f64, spec.leave_ppb as f64);
+        let lost = leave * spec.good_loss_ppb as f64 + enter * spec.bad_loss_ppb as f64;
+        (lost / (enter + leave)).round_ties_even() as u64
+    }
 
     fn new(spec: &GilbertElliottSpec, mut random: Random) -> Self {
         let (enter, leave) = (spec.enter_ppb as f64, spec.leave_ppb as f64);
@@ -82,6 +69,7 @@ impl WireEffect for GilbertElliott {
 
 #[cfg(test)]
 mod tests {
+    use super::super::declaration::Parameters;
     use super::*;
 
     fn spec(
@@ -103,8 +91,8 @@ mod tests {
         let spec = spec(10_000_000, 250_000_000, 1_000_000, 800_000_000);
         let packets = 400_000;
         let lost = losses(&spec, packets).iter().filter(|&&lost| lost).count() as f64;
-        let expected = spec.stationary_loss();
-        assert!((expected - (0.25 * 0.001 + 0.01 * 0.8) / 0.26).abs() < 1e-12);
+        let expected = GilbertElliott::mean_loss_ppb(&spec) as f64 / BILLION as f64;
+        assert!((expected - (0.25 * 0.001 + 0.01 * 0.8) / 0.26).abs() < 1e-9);
         // Successive states correlate with 1 - p - r = 0.74: the variance is at most
         // (1 + 0.74) / (1 - 0.74) times the binomial one. Five standard deviations.
         let deviation = (packets as f64 * expected * (1.0 - expected) * 1.74 / 0.26).sqrt();
@@ -132,11 +120,13 @@ mod tests {
 
     #[test]
     fn impossible_chains_are_refused() {
-        let refused = |spec: GilbertElliottSpec| spec.validate().expect_err("impossible").key;
+        let refused = |spec: GilbertElliottSpec| {
+            spec.validate("gilbert_elliott").expect_err("impossible").key
+        };
         assert_eq!(refused(spec(BILLION + 1, 1, 0, 0)), "gilbert_elliott.enter_ppb");
         assert_eq!(refused(spec(1, 0, 0, 0)), "gilbert_elliott.leave_ppb");
         assert_eq!(refused(spec(1, 1, BILLION, 0)), "gilbert_elliott.good_loss_ppb");
         assert_eq!(refused(spec(1, 1, 0, BILLION + 1)), "gilbert_elliott.bad_loss_ppb");
-        assert_eq!(spec(0, 1, 0, BILLION).validate(), Ok(()));
+        assert_eq!(spec(0, 1, 0, BILLION).validate("gilbert_elliott"), Ok(()));
     }
 }

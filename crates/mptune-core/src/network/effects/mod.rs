@@ -1,14 +1,18 @@
 //! Effects on the wire beside independent loss, delay, jitter and duplication: one trait, one list, one file per
-//! effect. To add an effect, write `<name>.rs` beside this file and its two lines here: a link's specification gets
-//! its key, and [`super::wire`] applies it to every packet.
+//! effect. To add an effect, write `<name>.rs` beside this file and its two lines here: a link's specification and
+//! topology files get its key, and [`super::wire`] applies it to every packet.
 
+mod declaration;
 mod effect;
 mod gilbert;
 mod reorder;
 
+pub use declaration::{EffectInfo, ParameterDefault, ParameterInfo, ParameterKind};
+
 use super::stream::Streams;
 use crate::error::SpecError;
 use crate::units::Nanos;
+use declaration::Parameters;
 use effect::WireEffect;
 
 /// Passes the list of effects on to a macro: key, parameters, state, and the number of its own stream of random
@@ -33,6 +37,33 @@ macro_rules! effects {
             $(pub use super::$module::$spec;)+
         }
         use specs::*;
+
+        /// Every effect, in the order of the list.
+        pub const DECLARED: &[EffectInfo] = &[$(
+            EffectInfo {
+                key: stringify!($key),
+                words: <$module::$state as WireEffect>::WORDS,
+                bursts: <$module::$state as WireEffect>::BURSTS,
+                parameters: <$spec as Parameters>::PARAMETERS,
+            },
+        )+];
+
+        /// Share of packets that the effect called `key` loses in the long run, parts per billion; its parameters are
+        /// a JSON object.
+        ///
+        /// # Errors
+        /// There is no such effect, or these are not its parameters; the key is the effect's.
+        pub fn mean_loss_ppb(key: &str, parameters: &[u8]) -> Result<u64, SpecError> {
+            let refused = |error: &dyn std::fmt::Display| SpecError::new(key, format!("expected an effect: {error}"));
+            match key {
+                $(stringify!($key) => {
+                    let spec: $spec = serde_json::from_slice(parameters).map_err(|error| refused(&error))?;
+                    spec.validate(key)?;
+                    Ok(<$module::$state as WireEffect>::mean_loss_ppb(&spec))
+                })+
+                _ => Err(refused(&"no such key")),
+            }
+        }
 
         // No two share a stream, and none has another purpose's (`Streams`).
         const _: () = {
@@ -64,7 +95,7 @@ macro_rules! effects {
             /// # Errors
             /// The first key that is wrong.
             pub fn validate(&self) -> Result<(), SpecError> {
-                $(self.$key.map_or(Ok(()), $spec::validate)?;)+
+                $(self.$key.map_or(Ok(()), |spec| spec.validate(stringify!($key)))?;)+
                 Ok(())
             }
         }
