@@ -6,19 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from mptune import interrupts
 from mptune.api._fitted import Calibrated, Fit, StatedFit
-from mptune.api._keywords import (
-    CalibrateKeywords,
-    CompareKeywords,
-    FitKeywords,
-    ImpactKeywords,
-    OptimiseKeywords,
-    RunKeywords,
-    SweepKeywords,
-)
 from mptune.api._kinds import KINDS
 from mptune.api._options import build
 from mptune.api._records import Agreement, ImpactFactors, OneTrial, Run, of_directory
@@ -43,6 +34,17 @@ from mptune.table import ReadOptions, read_measurements
 from mptune.table.configured import read_configured
 from mptune.topology import Topology, load
 from mptune.trial import DEFAULT_FAMILY
+
+if TYPE_CHECKING:
+    from mptune.api._keywords import (
+        CalibrateKeywords,
+        CompareKeywords,
+        FitKeywords,
+        ImpactFactorsKeywords,
+        OptimiseKeywords,
+        RunKeywords,
+        SweepKeywords,
+    )
 
 #: A topology, its file, or the name of a shipped scenario.
 Network = Topology | str | Path
@@ -106,7 +108,7 @@ def run(
 
 @speaking("impact_factors")
 def impact_factors(
-    topology: Network, *, progress: bool = False, **options: Unpack[ImpactKeywords]
+    topology: Network, *, progress: bool = False, **options: Unpack[ImpactFactorsKeywords]
 ) -> ImpactFactors:
     """Measure how much each subflow contributes, as `mptune impact` does.
 

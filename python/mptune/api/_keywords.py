@@ -1,57 +1,22 @@
 """Types of the keywords, for type checkers and editors: names and kinds of values, no defaults.
 
-What an option does and its default are in its declaration; a test compares the names with the declarations.
+Made from the options' declarations by `python -m mptune.api.keyword_types`.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from mptune.trial.stacks import MemberKeywords
-
 #: A value as on the command line ("4MiB", "30s"), or a number.
 One = str | int | float
 #: Several of them: text with commas, or a sequence.
 Many = One | Sequence[One]
+#: Values by the label of a path.
+ByLabel = str | Mapping[str, One]
 
 
-class _PathManagerKeywords(TypedDict, total=False):
-    """Options of all path managers (`mptune.options.path_managers`)."""
-
-    held_up_share: int | None
-    promised_gain: int | None
-    first_retry: int | None
-    ndiffports: int | None
-    active: Many | None
-    standby_order: Many | None
-    class_bytes: Many | None
-    above: int | None
-    after: int | None
-
-
-class _PathKeywords(TypedDict, total=False):
-    """Path parameters of path policies (`mptune.options.paths`)."""
-
-    order: Many | None
-    weights: str | Mapping[str, int] | None
-    caps: str | Mapping[str, One] | None
-
-
-class _MeasuringKeywords(TypedDict, total=False):
-    """Testbed and execution of trials."""
-
-    testbed: One | None
-    reverse: bool | None
-    jobs: int | None
-    executor: One | None
-    dask_scheduler: One | None
-    trial_timeout: One | None
-
-
-class RunKeywords(MemberKeywords, _PathManagerKeywords, _PathKeywords, total=False):
+class RunKeywords(TypedDict, total=False):
     """Keywords of `mptune.run`."""
 
-    stack: One | None
-    scheduler: One | None
     protocol: One | None
     pm: One | None
     cc: One | None
@@ -67,15 +32,36 @@ class RunKeywords(MemberKeywords, _PathManagerKeywords, _PathKeywords, total=Fal
     seed: int | None
     initial_path: One | None
     at: Many | None
+    stack: One | None
+    scheduler: One | None
+    accounting: One | None
+    opportunistic: bool | None
+    olia_integers: bool | None
+    tso: bool | None
+    mss: int | None
+    ecn: bool | None
+    stale_loss_cnt: int | None
+    rto_min_us: int | None
+    rto_max_ms: int | None
+    held_up_share: int | None
+    promised_gain: int | None
+    first_retry: int | None
+    ndiffports: int | None
+    active: Many | None
+    standby_order: Many | None
+    class_bytes: Many | None
+    above: int | None
+    after: int | None
+    order: Many | None
+    weights: ByLabel | None
+    caps: ByLabel | None
     testbed: One | None
     reverse: bool | None
 
 
-class ImpactKeywords(MemberKeywords, _MeasuringKeywords, total=False):
+class ImpactFactorsKeywords(TypedDict, total=False):
     """Keywords of `mptune.impact_factors`."""
 
-    stack: One | None
-    scheduler: One | None
     impact: One | None
     runs: int | None
     duration: One | None
@@ -86,9 +72,26 @@ class ImpactKeywords(MemberKeywords, _MeasuringKeywords, total=False):
     zero: One | None
     seed: int | None
     cc: One | None
+    testbed: One | None
+    reverse: bool | None
+    jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
+    stack: One | None
+    scheduler: One | None
+    accounting: One | None
+    opportunistic: bool | None
+    olia_integers: bool | None
+    tso: bool | None
+    mss: int | None
+    ecn: bool | None
+    stale_loss_cnt: int | None
+    rto_min_us: int | None
+    rto_max_ms: int | None
 
 
-class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, total=False):
+class SweepKeywords(TypedDict, total=False):
     """Keywords of `mptune.sweep`."""
 
     pm: Many | None
@@ -102,12 +105,30 @@ class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, to
     initial_path: Many | None
     stack: Many | None
     scheduler: Many | None
+    accounting: One | None
+    opportunistic: bool | None
+    olia_integers: bool | None
+    tso: bool | None
+    mss: int | None
+    ecn: bool | None
+    stale_loss_cnt: int | None
+    rto_min_us: int | None
+    rto_max_ms: int | None
     transfer: Many | None
     workload: One | None
     connections: int | None
     size_known: bool | None
     tcp_on: Many | None
     at: Many | None
+    held_up_share: int | None
+    promised_gain: int | None
+    first_retry: int | None
+    ndiffports: int | None
+    active: Many | None
+    standby_order: Many | None
+    class_bytes: Many | None
+    above: int | None
+    after: int | None
     impact: One | None
     impact_runs: int | None
     impact_duration: One | None
@@ -115,13 +136,17 @@ class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, to
     zero: One | None
     every: One | None
     for_: One | None
+    testbed: One | None
+    reverse: bool | None
+    jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
 
 
-class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, total=False):
+class OptimiseKeywords(TypedDict, total=False):
     """Keywords of `mptune.optimise`."""
 
-    stack: One | None
-    scheduler: One | None
     sacrifice: One | None
     selection: One | None
     model: One | None
@@ -138,14 +163,14 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     workload: One | None
     connections: int | None
     objective: One | None
-    at_least: One | None
-    at_least_p5: One | None
     at_most_delay: One | None
     at_most_gap: One | None
+    at_least: One | None
+    at_least_p5: One | None
     at_most_failover: One | None
     beside_tcp: bool | None
     do_no_harm: bool | None
-    at_most_stalled: float | str | None
+    at_most_stalled: One | None
     size_known: bool | None
     runs: int | None
     duration: One | None
@@ -153,6 +178,26 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     budget: One | None
     certainty: One | None
     prior: bool | None
+    stack: One | None
+    scheduler: One | None
+    accounting: One | None
+    opportunistic: bool | None
+    olia_integers: bool | None
+    tso: bool | None
+    mss: int | None
+    ecn: bool | None
+    stale_loss_cnt: int | None
+    rto_min_us: int | None
+    rto_max_ms: int | None
+    held_up_share: int | None
+    promised_gain: int | None
+    first_retry: int | None
+    ndiffports: int | None
+    active: Many | None
+    standby_order: Many | None
+    class_bytes: Many | None
+    above: int | None
+    after: int | None
     impact: One | None
     impact_runs: int | None
     impact_duration: One | None
@@ -167,6 +212,12 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     sensitivity: bool | None
     every: One | None
     for_: One | None
+    testbed: One | None
+    reverse: bool | None
+    jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
 
 
 class FitKeywords(TypedDict, total=False):
@@ -190,7 +241,7 @@ class CalibrateKeywords(TypedDict, total=False):
     jobs: int | None
 
 
-class CompareKeywords(_PathKeywords, total=False):
+class CompareKeywords(TypedDict, total=False):
     """Keywords of `mptune.compare`."""
 
     pm: Many | None
@@ -202,6 +253,9 @@ class CompareKeywords(_PathKeywords, total=False):
     duration: One | None
     transfer: One | None
     seed: int | None
+    order: Many | None
+    weights: ByLabel | None
+    caps: ByLabel | None
     testbed: One | None
     reverse: bool | None
     jobs: int | None

@@ -8,7 +8,7 @@ HyStart is in neither bundle: Cubic has it on both, with the same thresholds (Li
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
 
@@ -101,20 +101,6 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
             sysctl="net.ipv4.tcp_rto_max_ms",
         ),
     ] = 120_000
-
-
-class MemberKeywords(TypedDict, total=False):
-    """The members as keywords of Python's callers; that the scheduler may be several is their business."""
-
-    accounting: str | None
-    opportunistic: bool | None
-    olia_integers: bool | None
-    tso: bool | None
-    mss: int | None
-    ecn: bool | None
-    stale_loss_cnt: int | None
-    rto_min_us: int | None
-    rto_max_ms: int | None
 
 
 class Stack(Members, frozen=True, kw_only=True):
