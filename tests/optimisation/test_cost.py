@@ -12,7 +12,7 @@ from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology
 from mptune.trial import Record, SubflowRecord
-from tests.optimisation.test_by_objective import Calls, changed, testbed
+from tests.optimisation.formulas import Calls, changed, testbed
 
 __all__ = ["testbed"]
 

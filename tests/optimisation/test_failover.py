@@ -13,7 +13,7 @@ from mptune.result.answer import ObjectiveAnswer
 from mptune.result.making_by_objective import objective_document
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
-from tests.optimisation.test_by_objective import MS, Calls, changed, run
+from tests.optimisation.formulas import MS, Calls, changed, run
 
 #: The first message after a cut waits for this long, ms, by the timeouts of the hosts.
 COST = {(4, 200_000): 900.0, (1, 200_000): 500.0, (1, 100_000): 300.0, (1, 50_000): 150.0, (1, 20_000): 60.0}

@@ -71,6 +71,21 @@ FACTS = {
     "kernel": "6.18",
     "machine": "x86_64",
 }
+#: What such a host answers when it is asked for all of it.
+LOOKED = {
+    "interfaces": [
+        {"device": "lo", "addresses": [{"ip": "127.0.0.1", "prefix": 8}]},
+        {"device": "eth0", "addresses": [{"ip": "10.0.0.2", "prefix": 24}, {"ip": "fd00::2", "prefix": 64}]},
+        {"device": "eth1", "addresses": [{"ip": "fe80::1", "prefix": 64}, {"ip": "10.1.0.2", "prefix": 24}]},
+        {"device": "wwan0", "addresses": [{"ip": "100.64.0.9", "prefix": 10}]},
+        {"device": "ens3", "addresses": [{"ip": "192.0.2.1", "prefix": 24}]},
+    ],
+    "sysctls": {"net.mptcp.enabled": "1", "net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"},
+    "congestion_controls": {"available": ["reno", "cubic", "mptune_olia"], "allowed": ["reno"]},
+    "bpf": "no libbpf.so.1: install libbpf1",
+    **FACTS,
+    "offloads": {},
+}
 
 
 def write(folder: Path) -> Path:
