@@ -10,11 +10,11 @@ pub mod kept;
 mod needed;
 
 use self::kept::Kept;
-use self::needed::{carried, needed};
+use self::needed::{each_subflow, needed};
 use super::endpoint_journal::{EndpointJournal, Place};
 use super::hosting::Addresses;
 use super::steering::{Steered, Steering};
-use crate::kernel::diag::{Counting, Diag};
+use crate::kernel::diag::Diag;
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::endpoints::PathManager;
 use crate::kernel::pair::Pair;
@@ -183,11 +183,9 @@ impl Endpoints {
     fn survey(&mut self) -> Result<(), Error> {
         let began_ns = sys::monotonic_ns();
         let mut total: BTreeMap<u32, u64> = BTreeMap::new();
-        self.diag.census(Counting::Tcp, |socket| {
-            if let Some(mptcp) = socket.mptcp.filter(|mptcp| mptcp.token != 0) {
-                let sum = total.entry(mptcp.token).or_default();
-                *sum = sum.saturating_add(carried(socket.info));
-            }
+        each_subflow(&mut self.diag, |token, _, carried| {
+            let sum = total.entry(token).or_default();
+            *sum = sum.saturating_add(carried);
         })?;
         let next = self.loads.choose(total, self.speaker);
         if next != self.speaker {

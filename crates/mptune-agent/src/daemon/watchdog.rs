@@ -207,7 +207,11 @@ fn take_back_endpoints(directory: &Directory, restored: &mut Restored) {
     let place = directory.share().map(|directory| (directory, ENDPOINTS));
     let done = place.map_err(Error::from).and_then(|place| Ok(kept::take_back_left(place)?));
     match done {
-        Ok(names) => restored.names.extend(names),
+        Ok(left) => {
+            restored.names.extend(left.taken_back);
+            let why = "stays for connections that have no other subflow";
+            restored.kept.extend(left.needed.into_iter().map(|name| (name, why.to_owned())));
+        }
         Err(error) => drop(restored.kept.insert("endpoints".to_owned(), error.to_string())),
     }
 }

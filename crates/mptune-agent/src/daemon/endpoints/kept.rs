@@ -64,14 +64,23 @@ impl Kernel for PathManager {
     }
 }
 
-/// Takes back what a daemon of this network namespace has left that was killed, unless it is to stay; the names of
-/// that. The caller sees to it that no daemon is at work.
+/// What was done about the endpoints that a daemon has left.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Names of what was taken back.
+    pub taken_back: Vec<String>,
+    /// Names of what stays for connections that have no other subflow.
+    pub needed: Vec<String>,
+}
+
+/// Takes back what a daemon of this network namespace has left that was killed, unless it is to stay. The caller
+/// sees to it that no daemon is at work.
 ///
 /// # Errors
 /// The journal cannot be read, or the kernel refuses.
-pub fn take_back_left(place: Place) -> Result<Vec<String>, Error> {
+pub fn take_back_left(place: Place) -> Result<Left, Error> {
     if !EndpointJournal::is_at(&place) {
-        return Ok(Vec::new());
+        return Ok(Left::default());
     }
     let mut pm = PathManager::open()?;
     let journal = EndpointJournal::open(place, &pm.endpoints()?)?;
@@ -83,12 +92,17 @@ fn left(
     pm: impl Kernel,
     journal: EndpointJournal,
     needed: &BTreeSet<IpAddr>,
-) -> Result<Vec<String>, Error> {
+) -> Result<Left, Error> {
     // An empty one may be that of another network namespace.
     if journal.keep || journal.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Left::default());
     }
-    Kept::new(pm, journal).take_back(needed)
+    let taken_back = Kept::new(pm, journal).take_back(needed)?;
+    Ok(Left { taken_back, needed: needed.iter().map(endpoint_name).collect() })
+}
+
+fn endpoint_name(address: &IpAddr) -> String {
+    format!("endpoint {address}")
 }
 
 /// The endpoints that are kept.
@@ -197,7 +211,7 @@ impl<K: Kernel> Kept<K> {
                 continue;
             }
             self.remove(&made)?;
-            names.push(format!("endpoint {}", made.address));
+            names.push(endpoint_name(&made.address));
         }
         if let Some(raised) = &self.journal.limits
             && raised.set.contains(&self.pm.limits()?)

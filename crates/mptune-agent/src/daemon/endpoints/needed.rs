@@ -1,4 +1,4 @@
-//! Endpoints without which living connections have no subflow left.
+//! The subflows of all connections, and the endpoints without which living connections have no subflow left.
 //!
 //! Linux ends all subflows at an address with its endpoint, the first one of a connection too (net/mptcp/pm_kernel.c,
 //! `mptcp_nl_remove_subflow_and_signal_addr`). Nothing is removed here, and nothing kept.
@@ -9,10 +9,19 @@ use crate::kernel::info::TcpInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Payload bytes that a subflow has carried, both ways.
-pub fn carried(info: &[u8]) -> u64 {
-    let info = TcpInfo::parse(info);
-    info.bytes_acked.saturating_add(info.bytes_received)
+/// Every subflow of this network namespace: the token of its connection, its address here, and the payload bytes that it has
+/// carried, both ways.
+///
+/// # Errors
+/// The kernel does not answer.
+pub fn each_subflow(diag: &mut Diag, mut each: impl FnMut(u32, IpAddr, u64)) -> Result<(), Error> {
+    diag.census(Counting::Tcp, |socket| {
+        if let Some(mptcp) = socket.mptcp.filter(|mptcp| mptcp.token != 0) {
+            let info = TcpInfo::parse(socket.info);
+            let carried = info.bytes_acked.saturating_add(info.bytes_received);
+            each(mptcp.token, socket.pair.addresses().0, carried);
+        }
+    })
 }
 
 /// The addresses, of these, that have to keep their endpoints: for each connection of this network namespace with
@@ -22,11 +31,8 @@ pub fn carried(info: &[u8]) -> u64 {
 /// The kernel does not answer.
 pub fn needed(diag: &mut Diag, made: &BTreeSet<IpAddr>) -> Result<BTreeSet<IpAddr>, Error> {
     let mut connections: BTreeMap<u32, Vec<(IpAddr, u64)>> = BTreeMap::new();
-    diag.census(Counting::Tcp, |socket| {
-        if let Some(mptcp) = socket.mptcp.filter(|mptcp| mptcp.token != 0) {
-            let subflow = (socket.pair.addresses().0, carried(socket.info));
-            connections.entry(mptcp.token).or_default().push(subflow);
-        }
+    each_subflow(diag, |token, address, carried| {
+        connections.entry(token).or_default().push((address, carried));
     })?;
     Ok(of_connections(connections.values().map(Vec::as_slice), made))
 }

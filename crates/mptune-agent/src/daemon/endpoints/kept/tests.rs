@@ -233,11 +233,13 @@ fn what_a_killed_daemon_has_left_is_taken_back_unless_it_is_to_stay() {
     let mut world = World::new("left", 8);
     world.keep(1).unwrap();
     world.kept.journal.keep(true).unwrap();
-    assert_eq!(left(world.kernel.clone(), world.journal(), &BTreeSet::new()), Ok(vec![]));
+    let nothing = BTreeSet::new();
+    assert_eq!(left(world.kernel.clone(), world.journal(), &nothing), Ok(Left::default()));
     assert_eq!((world.kernel.endpoints().unwrap().len(), world.limits()), (1, limits(3, 2)));
     world.kept.journal.keep(false).unwrap();
-    let names = ["endpoint 10.0.1.2", "limits"].map(str::to_owned).to_vec();
-    assert_eq!(left(world.kernel.clone(), world.journal(), &BTreeSet::new()), Ok(names));
+    let taken_back = ["endpoint 10.0.1.2", "limits"].map(str::to_owned).to_vec();
+    let all = Left { taken_back, needed: vec![] };
+    assert_eq!(left(world.kernel.clone(), world.journal(), &nothing), Ok(all));
     assert_eq!((world.kernel.endpoints().unwrap(), world.limits()), (vec![], limits(2, 0)));
     assert!(!world.place.exists());
 }
@@ -249,6 +251,8 @@ fn what_a_connection_needs_stays_in_the_journal_for_the_next_one() {
     let needed = BTreeSet::from([world.kept.journal.endpoints[0].address]);
     assert_eq!(world.kept.take_back(&needed).unwrap().len(), 2);
     assert_eq!((world.kernel.endpoints().unwrap().len(), world.limits()), (1, limits(2, 0)));
+    let named = Left { taken_back: vec![], needed: vec!["endpoint 10.0.1.2".to_owned()] };
+    assert_eq!(left(world.kernel.clone(), world.journal(), &needed), Ok(named));
     world.restart();
     assert_eq!(world.kept.take_back(&BTreeSet::new()).unwrap().len(), 1);
     assert_eq!((world.kernel.endpoints().unwrap(), world.limits()), (vec![], limits(2, 0)));
