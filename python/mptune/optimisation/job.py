@@ -7,6 +7,7 @@ for another question. Nothing is decided here.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -98,9 +99,9 @@ class Job:
             too_large=tuple(size for size in options.buffers if size > most),
         )
 
-    @property
+    @cached_property
     def today(self) -> Today:
-        """What the hosts do without an answer."""
+        """What the hosts do without an answer, read at the first use."""
         return self.runner.testbed.today(self.topology, msgspec.structs.asdict(self.options.stack.chosen()))
 
     @property
