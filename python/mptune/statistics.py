@@ -5,7 +5,7 @@ left out the failed ones.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -57,6 +57,12 @@ def summarise(values: Sequence[float]) -> Summary:
         low=None if half is None else mean - half,
         high=None if half is None else mean + half,
     )
+
+
+def summary_of(values: Iterable[float]) -> Summary | None:
+    """Summary of what there is; None of nothing."""
+    present = list(values)
+    return summarise(present) if present else None
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

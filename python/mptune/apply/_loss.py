@@ -13,7 +13,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.result.run_data import TrialRow
 from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summarise, summary_of
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Configuration
 from mptune.trial.metrics import THROUGHPUT
@@ -141,8 +141,8 @@ def _simulated(outline: Outline) -> Loss:
         return Loss(
             source="simulated",
             testbed=SimulatedTestbed.name,
-            asked=_summary(THROUGHPUT.values(records[:_SEEDS])),
-            got=_summary(THROUGHPUT.values(records[_SEEDS:])),
+            asked=summary_of(THROUGHPUT.values(records[:_SEEDS])),
+            got=summary_of(THROUGHPUT.values(records[_SEEDS:])),
             change=None,
             share=None,
         )
@@ -169,7 +169,3 @@ def _compared(
         change=change,
         share=change.mean / mean if mean else None,
     )
-
-
-def _summary(values: Sequence[float]) -> Summary | None:
-    return summarise(values) if values else None

@@ -17,7 +17,7 @@ from mptune.errors import LimitReached
 from mptune.runner.planning import plan_run
 from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summarise, summary_of
 from mptune.topology import Topology
 from mptune.trial import PLAIN_TCP, Configuration, Record
 from mptune.trial.metrics import QUEUEING, THROUGHPUT
@@ -184,8 +184,8 @@ def confirmation_of(
     return Confirmation(
         recommended=recommended,
         default=default,
-        confirmed=_summary(THROUGHPUT.values(ours)),
-        baseline=_summary(THROUGHPUT.values(theirs)),
+        confirmed=summary_of(THROUGHPUT.values(ours)),
+        baseline=summary_of(THROUGHPUT.values(theirs)),
         gain=_gain(ours, theirs),
         against_tcp=None if other is None else _against_tcp(recommended, ours, other, others),
         records=(*ours, *theirs, *others),
@@ -208,7 +208,7 @@ def turned(confirmation: Confirmation) -> Confirmation:
     return msgspec.structs.replace(
         confirmation,
         recommended=recommended,
-        confirmed=_summary(THROUGHPUT.values(others)),
+        confirmed=summary_of(THROUGHPUT.values(others)),
         gain=_gain(others, theirs),
         records=(*others, *theirs, *ours),
     )
@@ -224,15 +224,15 @@ def _against_tcp(
     return AgainstTcp(
         mptcp=mptcp,
         tcp=tcp,
-        with_mptcp=_summary(THROUGHPUT.values(with_mptcp)),
-        with_tcp=_summary(THROUGHPUT.values(with_tcp)),
+        with_mptcp=summary_of(THROUGHPUT.values(with_mptcp)),
+        with_tcp=summary_of(THROUGHPUT.values(with_tcp)),
         gain=_gain(with_mptcp, with_tcp),
     )
 
 
 def _gain(ones: Sequence[Record], others: Sequence[Record]) -> Summary | None:
     """Throughput of some trials minus that of others, run by run; None where no run succeeded with both."""
-    return _summary(THROUGHPUT.gains(ones, others))
+    return summary_of(THROUGHPUT.gains(ones, others))
 
 
 def verdict(decision: Decision, points: Sequence[SweepPoint], confirmation: Confirmation | None) -> list[str]:
@@ -347,8 +347,3 @@ def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: fl
         f"More buffer may make {optimum.pm} with {optimum.cc} slower: {where} it missed the target, down to "
         f"{digits(least.throughput.mean)} Mbit/s. Do not exceed the recommended buffer."
     ]
-
-
-def _summary(values: Sequence[float]) -> Summary | None:
-    """Summary of what there is."""
-    return summarise(values) if values else None

@@ -11,7 +11,7 @@ from mptune.decision import Decision
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint
 from mptune.decision.tradeoff import FrontPoint
-from mptune.statistics import summarise
+from mptune.statistics import summarise, summary_of
 from mptune.trial import Combination
 
 
@@ -52,7 +52,7 @@ def tried(decision: Decision, values: Sequence[float]) -> Decision:
 
     The resamples know the noise between runs, but not what the model assumes between two measured buffers.
     """
-    uncertainty, fresh = decision.uncertainty, summarise(values) if values else None
+    uncertainty, fresh = decision.uncertainty, summary_of(values)
     if uncertainty is None or fresh is None or fresh.low is None or fresh.high is None:
         return decision
     low, high = uncertainty.otp_mbps

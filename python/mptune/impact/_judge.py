@@ -12,7 +12,7 @@ from mptune.impact._options import ImpactOptions
 from mptune.impact._result import Impact, PathImpact, SubflowSets, every_subflow_helps, partition
 from mptune.impact._sequential import Verdict
 from mptune.impact._set_contest import LEAST, Contest, decided
-from mptune.statistics import summarise
+from mptune.statistics import summarise, summary_of
 from mptune.topology import Topology
 from mptune.trial import Record
 
@@ -174,7 +174,7 @@ def _path_impact(
     rtts = [subflow_record.rtt_ms for subflow_record in subflows if subflow_record.rtt_ms is not None]
     return PathImpact(
         path=label,
-        omega=summarise(omegas) if omegas else None,
+        omega=summary_of(omegas),
         rtt_ms=summarise(rtts).mean if rtts else None,
         decision=verdict.decision,
         low=verdict.low,

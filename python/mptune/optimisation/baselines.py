@@ -16,7 +16,7 @@ from mptune._text import digits
 from mptune.decision.robustness import REGRET
 from mptune.optimisation.job import Job, failures
 from mptune.runner.seeds import BASELINE
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summary_of
 from mptune.topology import Path, Topology
 from mptune.trial import AUTO, Combination, Configuration, Record, Workload
 from mptune.trial.metrics import QUEUEING, THROUGHPUT, Metric
@@ -179,11 +179,7 @@ def _measured(
     return Measured(
         configuration=asked[0],
         subflows=asked[1],
-        value=_summary(metric.values(theirs)),
-        queueing=_summary(QUEUEING.values(theirs)),
-        gain=_summary(metric.gains(ours, theirs)),
+        value=summary_of(metric.values(theirs)),
+        queueing=summary_of(QUEUEING.values(theirs)),
+        gain=summary_of(metric.gains(ours, theirs)),
     )
-
-
-def _summary(values: Sequence[float]) -> Summary | None:
-    return summarise(list(values)) if values else None

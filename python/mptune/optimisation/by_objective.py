@@ -26,7 +26,7 @@ from mptune.optimisation.plain_tcp import everywhere
 from mptune.optimisation.points import Choice, Point, combination
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summary_of
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
 from mptune.trial import (
@@ -495,7 +495,7 @@ class _Search:
             if limit.violation(mean or 0.0) > 0:
                 return  # The default is no choice, however good it is otherwise.
         gains = self.objective.gains(ours, theirs)
-        gain = summarise(gains) if gains else None
+        gain = summary_of(gains)
         if gain is not None and gain.high is not None and gain.high < 0:
             base = self.objective.mean(theirs) or 0.0
             if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
@@ -528,9 +528,9 @@ def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> 
     return Figure(
         name=metric.name,
         unit=metric.unit,
-        ours=summarise(mine) if mine else None,
-        default=summarise(their) if their else None,
-        gain=summarise(gains) if gains else None,
+        ours=summary_of(mine),
+        default=summary_of(their),
+        gain=summary_of(gains),
     )
 
 
@@ -543,7 +543,7 @@ def _loss(losses: harm.Losses) -> Figure:
         unit="%",
         ours=losses.summary(0),
         default=losses.summary(1),
-        gain=summarise(gains) if gains else None,
+        gain=summary_of(gains),
     )
 
 

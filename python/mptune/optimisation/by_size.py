@@ -26,7 +26,7 @@ from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
-from mptune.statistics import Summary, quantile, summarise
+from mptune.statistics import Summary, quantile, summarise, summary_of
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
 from mptune.trial import Combination, Configuration, Record
@@ -289,7 +289,7 @@ def _confirm(
                 subflows=_subflows(job.topology, recommended, ours),
                 confirmed=_times(ours),
                 baseline=_times(theirs),
-                gain=summarise(gains) if gains else None,
+                gain=summary_of(gains),
                 baselines=baselines.measure(job.of_size(size), ours, runs, metric=COMPLETION),
             )
         )
@@ -331,7 +331,7 @@ def _times(records: Sequence[Record]) -> Times:
     """Statistics of the trials of one configuration."""
     done = sorted(COMPLETION.values(records))
     return Times(
-        summary=summarise(done) if done else None,
+        summary=summary_of(done),
         percentile=quantile(done, PERCENTILE) if done else None,
         failed=sum(
             COMPLETION.of(record) is None and record.failed_kind != "overloaded" for record in records

@@ -13,7 +13,7 @@ import msgspec
 from mptune.decision.robustness import FAMILIAR_CC
 from mptune.optimisation.job import Job
 from mptune.optimisation.rules import MARGIN, shared
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summary_of
 from mptune.topology import TcpBackground, Topology
 from mptune.trial import Bulk, Combination, Configuration, Mix, Part, Record
 
@@ -30,8 +30,7 @@ class Losses:
 
     def summary(self, number: int) -> Summary | None:
         """Over the runs of the configuration with this number; None without any."""
-        losses = list(self.by_configuration[number].values())
-        return summarise(losses) if losses else None
+        return summary_of(self.by_configuration[number].values())
 
     def harms(self, number: int) -> float:
         """The mean loss where it is more than none for sure, percent; 0 otherwise."""

@@ -25,7 +25,7 @@ from mptune.optimisation.options import FRESH_RUNS, NOWHERE, OptimiseOptions
 from mptune.optimisation.rivals import Contest, by_combination
 from mptune.runner.planning import plan_run
 from mptune.runner.runner import TrialRunner
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summary_of
 from mptune.testbeds import Testbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import Bulk, Combination, Configuration, Record
@@ -328,8 +328,8 @@ def _beside(contest: Contest, rival: Finalist, ours: Sequence[Record], others: S
         combination=rival.combination,
         buffer_bytes=rival.buffer_bytes,
         ahead=max(0.0, _mean(rival.throughput) / known - 1) if known else 0.0,
-        throughput=summarise(values) if values else None,
-        gain=summarise(gains) if gains else None,
+        throughput=summary_of(values),
+        gain=summary_of(gains),
     )
 
 

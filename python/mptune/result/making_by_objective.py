@@ -25,7 +25,7 @@ from mptune.result.answer import (
 )
 from mptune.result.making import besides, counts, document, write_table
 from mptune.result.values import Front, FrontPoint, Interval, Setting
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summary_of
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, sysctls_of
@@ -134,7 +134,7 @@ def _front(result: ObjectiveResult) -> Front:
 
 
 def _of_runs(by_run: Mapping[int, float]) -> Interval:
-    return _interval(summarise(list(by_run.values())) if by_run else None)
+    return _interval(summary_of(by_run.values()))
 
 
 def _setting(configuration: Configuration, subflows: tuple[str, ...]) -> Setting:

@@ -23,7 +23,7 @@ from mptune.papers.measure.rule import Answered, Judgement, Values, judge
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
-from mptune.statistics import Summary, summarise
+from mptune.statistics import Summary, summary_of
 from mptune.trial import Bulk, Combination, Configuration, PlannedTrial, Record
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.units import MIB
@@ -277,7 +277,7 @@ def _again(
         numbers=tuple(
             Number(
                 point=point,
-                measured=summarise(measured[point.name][0]) if measured[point.name][0] else None,
+                measured=summary_of(measured[point.name][0]),
                 reason=measured[point.name][1],
             )
             for point in claim.points
