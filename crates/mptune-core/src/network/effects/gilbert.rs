@@ -37,7 +37,8 @@ pub struct GilbertElliott {
 
 impl WireEffect for GilbertElliott {
     type Spec = GilbertElliottSpec;
-    const WORDS: &'static str = "Gilbert-Elliott losses, {mean_loss_ppb} on average, bad for {1/leave_ppb} packets at a time";
+    const WORDS: &'static str = "Gilbert-Elliott losses, {mean_loss_ppb} on average, \
+                                 bad for {1/leave_ppb} packets at a time";
     const BURSTS: bool = true;
 
     fn mean_loss_ppb(spec: &GilbertElliottSpec) -> u64 {
