@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from mptune import path_managers
+from mptune import path_managers, testbeds
 from mptune.options import declared
+from mptune.options import path_managers as path_manager_options
 from mptune.options.path_managers import PathManagerOptions
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/path-managers.md"
@@ -17,6 +19,17 @@ def test_every_option_of_every_path_manager_has_a_key_and_a_flag() -> None:
         f"{pm}.{option.name}" for pm, known in path_managers.options().items() for option in known
     ]
     assert len({option.flag for option in options}) == len(options)
+
+
+def test_a_new_path_manager_takes_no_flag_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = path_managers.options()
+    first = next(pm for pm in testbeds.names("path_managers") if known[pm])
+    name = known[first][0].name
+    monkeypatch.setattr(path_managers, "options", lambda: {**known, "a_new_one": known[first]})
+    monkeypatch.setattr(testbeds, "names", lambda kind: [*known, "a_new_one"])
+    flags = {option.fields: option.flag for option in declared(path_manager_options._all())}
+    assert flags[first, name] == f"--{name}".replace("_", "-")
+    assert flags["a_new_one", name] == f"--a-new-one-{name}".replace("_", "-")
 
 
 def test_the_documentation_lists_every_option() -> None:

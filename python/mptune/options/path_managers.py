@@ -6,13 +6,12 @@ whatever has that as a field has the flags, the tables and the checks. It names 
 """
 
 import itertools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from mptune import path_managers
+from mptune import path_managers, testbeds
 from mptune._text import quoted
 from mptune.options._declared import Option, Options
 from mptune.options._kinds import Kind, by_label, count, several, size, time
@@ -72,26 +71,26 @@ def _as_json(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _declaration(pm: str, option: path_managers.Option, *, shared: bool) -> Option[Any]:
-    """An option of a policy; its flag has the path manager's name too if another one has its name."""
+def _declaration(pm: str, option: path_managers.Option, *, alone: bool) -> Option[Any]:
+    """An option of a policy; unless its name is the flag `alone`, the path manager's stands before it."""
     kind = _KINDS[option.kind][1]
     unit = f", {option.unit}" if option.kind == "count" and option.unit else ""
     return Option(
         kind,
         f"{option.help[:1].upper()}{option.help[1:]} (path manager {pm}{unit}).",
         key=f"{pm}.{option.name}",
-        flag=f"--{pm}-{option.name}".replace("_", "-") if shared else "",
+        flag="" if alone else f"--{pm}-{option.name}".replace("_", "-"),
         file_only=option.kind == "path_times",
         rare=True,
         unset=kind.show(option.default) if option.default else "",
     )
 
 
-def _struct(pm: str, names: Counter[str]) -> Any:
-    """Struct of the options of one path manager; `names` counts the names of the options of all."""
+def _struct(pm: str, owners: Mapping[str, str]) -> Any:
+    """Struct of the options of one path manager; `owners` as in `_owners`."""
     fields = []
     for each_option in path_managers.options()[pm]:
-        option = _declaration(pm, each_option, shared=names[each_option.name] > 1)
+        option = _declaration(pm, each_option, alone=owners[each_option.name] == pm)
         fields.append((each_option.name, Annotated[_KINDS[each_option.kind][0] | None, option], None))
     return msgspec.defstruct(
         f"{pm.capitalize()}Options",
@@ -104,11 +103,20 @@ def _struct(pm: str, names: Counter[str]) -> Any:
     )
 
 
+def _owners() -> dict[str, str]:
+    """The path manager that has the flag of a name: the first in the core's list, so new ones take none."""
+    options, owners = path_managers.options(), dict[str, str]()
+    for pm in testbeds.names("path_managers"):
+        for option in options[pm]:
+            owners.setdefault(option.name, pm)
+    return owners
+
+
 def _all() -> Any:
-    names = Counter(option.name for options in path_managers.options().values() for option in options)
+    owners = _owners()
     return msgspec.defstruct(
         "PathManagerOptions",
-        [(pm, _struct(pm, names) | None, None) for pm, known in path_managers.options().items() if known],
+        [(pm, _struct(pm, owners) | None, None) for pm, known in path_managers.options().items() if known],
         bases=(_OfAll,),
         module=__name__,
         frozen=True,
