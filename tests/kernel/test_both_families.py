@@ -52,16 +52,15 @@ def test_a_first_subflow_of_ipv4_in_a_socket_of_ipv6_becomes_standby(measured):
 
 def test_a_path_removed_and_announced_again_is_joined_in_its_family(measured):
     script = (
-        ScriptedAction(at_ns=300 * MS, path="N-X/6", action="remove"),
-        ScriptedAction(at_ns=600 * MS, path="N-X/6", action="add"),
+        ScriptedAction(at_ns=1000 * MS, path="N-X/6", action="remove"),
+        ScriptedAction(at_ns=1300 * MS, path="N-X/6", action="add"),
     )
-    # 3.2 s at least.
+    # 3.2 s at least; where others have the processors, a subflow may carry nothing for 300 ms.
     observation = measured(transfer_bytes=24_000_000, script=script)
     assert observation.failed is None and observation.in_order_bytes == 24_000_000
     assert observation.metadata["path_manager_problems"] == ""
-    # The first may carry nothing in its 300 ms, where others have the processors.
-    _, again = (subflow.bytes for subflow in observation.subflows if subflow.path == "N-X/6")
-    assert again > 100_000
+    again = [subflow.bytes for subflow in observation.subflows if subflow.path == "N-X/6"]
+    assert len(again) == 2 and again[0] and again[1] > 100_000
 
 
 def test_plain_tcp_takes_the_family_of_its_path(measured):
