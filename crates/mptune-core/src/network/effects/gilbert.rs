@@ -92,8 +92,8 @@ mod tests {
         let spec = spec(10_000_000, 250_000_000, 1_000_000, 800_000_000);
         let packets = 400_000;
         let lost = losses(&spec, packets).iter().filter(|&&lost| lost).count() as f64;
-        let expected = GilbertElliott::mean_loss_ppb(&spec) as f64 / BILLION as f64;
-        assert!((expected - (0.25 * 0.001 + 0.01 * 0.8) / 0.26).abs() < 1e-9);
+        let expected: f64 = (0.25 * 0.001 + 0.01 * 0.8) / 0.26;
+        assert_eq!(GilbertElliott::mean_loss_ppb(&spec), (expected * 1e9).round() as u64);
         // Successive states correlate with 1 - p - r = 0.74: the variance is at most
         // (1 + 0.74) / (1 - 0.74) times the binomial one. Five standard deviations.
         let deviation = (packets as f64 * expected * (1.0 - expected) * 1.74 / 0.26).sqrt();
