@@ -7,10 +7,10 @@
 //! among that are somebody else's and are left alone, and so are the roles of their subflows.
 
 pub mod kept;
-mod needed;
+pub mod needed;
 
 use self::kept::Kept;
-use self::needed::{each_subflow, needed};
+use self::needed::{STAYS, each_subflow, needed};
 use super::endpoint_journal::{EndpointJournal, Place};
 use super::hosting::Addresses;
 use super::steering::{Steered, Steering};
@@ -265,8 +265,8 @@ impl Steering for Endpoints {
         let needed = needed(&mut self.diag, &kept.journal.addresses())?;
         for address in &needed {
             log::write(&format!(
-                "mptune-agent: the endpoint at {address} stays for connections that have no other subflow; the next \
-                 daemon or `mptune daemon --restore` takes it back without them"
+                "mptune-agent: the endpoint at {address} {STAYS}; the next daemon or `mptune daemon --restore` takes it \
+                 back without them"
             ));
         }
         kept.take_back(&needed).map(drop)

@@ -7,6 +7,7 @@
 
 use super::endpoint_journal::Place;
 use super::endpoints::kept;
+use super::endpoints::needed::STAYS;
 use super::error::Error;
 use crate::kernel::sys::Watch;
 use crate::kernel::sysctl::{self as settings, Values};
@@ -209,8 +210,7 @@ fn take_back_endpoints(directory: &Directory, restored: &mut Restored) {
     match done {
         Ok(left) => {
             restored.names.extend(left.taken_back);
-            let why = "stays for connections that have no other subflow";
-            restored.kept.extend(left.needed.into_iter().map(|name| (name, why.to_owned())));
+            restored.kept.extend(left.needed.into_iter().map(|name| (name, STAYS.to_owned())));
         }
         Err(error) => drop(restored.kept.insert("endpoints".to_owned(), error.to_string())),
     }

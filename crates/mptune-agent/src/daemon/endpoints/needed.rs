@@ -9,6 +9,9 @@ use crate::kernel::info::TcpInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+/// Why an endpoint is left, in words.
+pub const STAYS: &str = "stays for connections that have no other subflow";
+
 /// Every subflow of this network namespace: the token of its connection, its address here, and the payload bytes that it has
 /// carried, both ways.
 ///
