@@ -494,8 +494,7 @@ class _Search:
             mean = limit.metric.mean(self.choice.having(limit.metric, theirs, their_alone))
             if limit.violation(mean or 0.0) > 0:
                 return  # The default is no choice, however good it is otherwise.
-        gains = self.objective.gains(ours, theirs)
-        gain = summary_of(gains)
+        gain = summary_of(self.objective.gains(ours, theirs))
         if gain is not None and gain.high is not None and gain.high < 0:
             base = self.objective.mean(theirs) or 0.0
             if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
@@ -524,13 +523,12 @@ def _is_of(record: Record, point: Point) -> bool:
 
 def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:
     """A metric of two configurations, run by run."""
-    mine, their, gains = metric.values(ours), metric.values(theirs), metric.gains(ours, theirs)
     return Figure(
         name=metric.name,
         unit=metric.unit,
-        ours=summary_of(mine),
-        default=summary_of(their),
-        gain=summary_of(gains),
+        ours=summary_of(metric.values(ours)),
+        default=summary_of(metric.values(theirs)),
+        gain=summary_of(metric.gains(ours, theirs)),
     )
 
 

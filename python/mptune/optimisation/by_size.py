@@ -275,7 +275,6 @@ def _confirm(
     answers = []
     for size, (fastest, point, alike) in chosen.items():
         ours, theirs = records[size][:runs], records[size][runs:]
-        gains = COMPLETION.gains(ours, theirs)
         recommended, plain = by_size[size]
         answers.append(
             SizeAnswer(
@@ -289,7 +288,7 @@ def _confirm(
                 subflows=_subflows(job.topology, recommended, ours),
                 confirmed=_times(ours),
                 baseline=_times(theirs),
-                gain=summary_of(gains),
+                gain=summary_of(COMPLETION.gains(ours, theirs)),
                 baselines=baselines.measure(job.of_size(size), ours, runs, metric=COMPLETION),
             )
         )

@@ -323,13 +323,12 @@ def _conceded(beside: RunnerUp) -> float:
 
 def _beside(contest: Contest, rival: Finalist, ours: Sequence[Record], others: Sequence[Record]) -> RunnerUp:
     known = _mean(_favourite(contest))
-    values, gains = THROUGHPUT.values(others), THROUGHPUT.gains(others, ours)
     return RunnerUp(
         combination=rival.combination,
         buffer_bytes=rival.buffer_bytes,
         ahead=max(0.0, _mean(rival.throughput) / known - 1) if known else 0.0,
-        throughput=summary_of(values),
-        gain=summary_of(gains),
+        throughput=summary_of(THROUGHPUT.values(others)),
+        gain=summary_of(THROUGHPUT.gains(others, ours)),
     )
 
 
