@@ -1,8 +1,7 @@
-"""Refusals, facts and counts before and between trials on hosts; trials are in tests/hosts."""
+"""Facts of hosts, refusals before a trial, and BPF programs between trials; trials are in tests/hosts."""
 
 import base64
 import copy
-from functools import partial
 
 import msgspec
 import pytest
@@ -18,16 +17,6 @@ from mptune.trial import Requests, ScriptedAction
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def topology(tmp_path):
-    return load(two_hosts.write(tmp_path))
-
-
-@pytest.fixture
-def trial(topology):
-    return partial(two_hosts.trial, topology)
 
 
 @pytest.fixture

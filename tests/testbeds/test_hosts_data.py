@@ -1,26 +1,13 @@
 """Bytes that trials on hosts send: counted against limits of interfaces, announced before trials begin."""
 
-from functools import partial
-
 import pytest
 
 from mptune.errors import Failure, LimitReached
 from mptune.testbeds._hosts_data import Meter, notice
-from mptune.topology import load
 from mptune.trial import Bulk, Messages, Transfer
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def topology(tmp_path):
-    return load(two_hosts.write(tmp_path))
-
-
-@pytest.fixture
-def trial(topology):
-    return partial(two_hosts.trial, topology)
 
 
 def test_what_was_sent_over_an_interface_counts_until_its_limit(trial):

@@ -1,6 +1,5 @@
 """The two ends of a session on hosts: what is put back, who is waited for, and what is repeated."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,16 +10,10 @@ from mptune.runner.running import run_trials
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
-from mptune.topology import load
 from mptune.trial import Observation
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def trial(tmp_path):
-    return partial(two_hosts.trial, load(two_hosts.write(tmp_path)))
 
 
 # the venue
