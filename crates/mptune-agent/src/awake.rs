@@ -44,7 +44,6 @@ pub fn main() -> i32 {
 }
 
 fn run(control: &mut Control) -> Result<(), Error> {
-    step_back()?;
     let processors = sys::processors()?;
     let (begun, results) = channel();
     for &processor in &processors {
@@ -54,6 +53,8 @@ fn run(control: &mut Control) -> Result<(), Error> {
     for _ in &processors {
         results.recv().expect("every thread reports before it spins")?;
     }
+    // Last: what this did afterwards would wait behind everybody else, for seconds where they are many.
+    step_back()?;
     control.tell(&Ready { processors: processors.len() });
     loop {
         match control.wait(&mut [], TICK)? {
