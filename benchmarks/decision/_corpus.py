@@ -24,7 +24,7 @@ from mptune.runner.running import reduce_trials
 from mptune.strategy import Arm
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, PLAIN_TCP, Bulk, Combination, Configuration, Observation
+from mptune.trial import BIN_NS, PLAIN_TCP, Bulk, Combination, Configuration, Observation, Ran
 from mptune.trial.stacks import STACKS
 
 #: Congestion controls of MPCOA's question.
@@ -156,7 +156,7 @@ def _measured(
     ]
     bins = SECONDS * 10**9 // BIN_NS
 
-    def series(_: int, __: float, observation: Observation) -> np.ndarray:
+    def series(_: int, __: Ran, observation: Observation) -> np.ndarray:
         row = np.zeros(bins, dtype=np.float32)
         if observation.failed is None or observation.failed.kind == "stalled":
             series = observation.bins[:bins]

@@ -28,7 +28,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.running import reduce_trials
 from mptune.testbeds import Testbed, overloaded
 from mptune.testbeds.namespaces import stall_ns
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Ran, Trial
 from mptune.trial.records import settings_of
 
 #: Raise it when emulator, meter or path managers change what a trial on the kernel gives: what was measured
@@ -290,7 +290,7 @@ def measure(
         name = "kernel" if attempt == 0 else "kernel, again"
 
         def keep(
-            index: int, _: float, observation: Observation, missing: Sequence[tuple[Case, Trial]] = missing
+            index: int, _: Ran, observation: Observation, missing: Sequence[tuple[Case, Trial]] = missing
         ) -> None:
             case, trial = missing[index]
             run = condensed(trial, observation)

@@ -24,7 +24,7 @@ from mptune.runner.running import reduce_trials
 from mptune.runner.seeds import seed_for
 from mptune.statistics import quantile
 from mptune.topology import Topology
-from mptune.trial import Messages, Observation, PlannedTrial, Record, Requests, Trial, Video
+from mptune.trial import Messages, Observation, PlannedTrial, Ran, Record, Requests, Trial, Video
 from mptune.trial.objectives import metrics_of
 from mptune.trial.records import record
 from mptune.trial.stacks import STACKS
@@ -140,7 +140,7 @@ def observed(testbed_name: str, planned: Sequence[Sequence[Trial]]) -> list[list
     testbed = testbeds.create(testbed_name)
     flat = [trial for trials in planned for trial in trials]
 
-    def condensed(index: int, _: float, observation: Observation) -> Record:
+    def condensed(index: int, _: Ran, observation: Observation) -> Record:
         return record(PlannedTrial(purpose="sweep", run=index, trial=flat[index]), observation)
 
     rest = iter(reduce_trials(testbed, flat, condensed))

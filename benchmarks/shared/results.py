@@ -16,7 +16,7 @@ from benchmarks.shared.measure import RESULTS, machine
 from mptune import _core
 from mptune.runner.runner import Memory
 from mptune.store import Campaign, Store, create, open_store
-from mptune.trial import Observation, PlannedTrial, Record
+from mptune.trial import Observation, PlannedTrial, Ran, Record
 
 
 class WithoutSeries(NamedTuple):
@@ -35,12 +35,12 @@ class WithoutSeries(NamedTuple):
         record: Record,
         *,
         testbed: str,
-        started: float,
+        ran: Ran,
     ) -> None:
         """Store a finished trial without its series."""
         subflows = [msgspec.structs.replace(subflow, bins=[]) for subflow in observation.subflows]
         small = msgspec.structs.replace(observation, bins=[], subflows=subflows)
-        self.store.finish(key, planned, small, record, testbed=testbed, started=started)
+        self.store.finish(key, planned, small, record, testbed=testbed, ran=ran)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ are run. It knows no purpose and no statistics.
 
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -17,7 +16,7 @@ from mptune._text import digits
 from mptune.runner.executors import Executor
 from mptune.runner.running import Advance, reduce_trials
 from mptune.testbeds import Testbed
-from mptune.trial import Observation, PlannedTrial, Record
+from mptune.trial import Observation, PlannedTrial, Ran, Record
 from mptune.trial.metrics import Metric
 from mptune.trial.objectives import usual_of
 from mptune.trial.records import record
@@ -50,7 +49,7 @@ class Memory(Protocol):
         record: Record,
         *,
         testbed: str,
-        started: float,
+        ran: Ran,
     ) -> None:
         """Store a finished trial."""
         ...
@@ -146,10 +145,10 @@ class TrialRunner(NamedTuple):
         """
         tally = Tally()
 
-        def keep(trial: PlannedTrial, started: float, observation: Observation) -> Record:
+        def keep(trial: PlannedTrial, ran: Ran, observation: Observation) -> Record:
             reduced = reduce(trial, observation)
             if self.testbed.pace is not None:
-                reduced = msgspec.structs.replace(reduced, took_s=round(time.time() - started, 3))
+                reduced = msgspec.structs.replace(reduced, took_s=ran.took_s)
             tally.add(reduced)
             return reduced
 
@@ -163,7 +162,7 @@ class TrialRunner(NamedTuple):
         return reduce_trials(
             self.testbed,
             [trial.trial for trial in planned],
-            lambda index, started, observation: keep(planned[index], started, observation),
+            lambda index, ran, observation: keep(planned[index], ran, observation),
             workers=self.workers,
             progress=advance,
             executor=self.executor,
@@ -173,7 +172,7 @@ class TrialRunner(NamedTuple):
         self,
         store: Memory,
         planned: Sequence[PlannedTrial],
-        reduce: Callable[[PlannedTrial, float, Observation], Record],
+        reduce: Callable[[PlannedTrial, Ran, Observation], Record],
         tally: "Tally",
         progress: Advance | None,
         before: int,
@@ -188,10 +187,10 @@ class TrialRunner(NamedTuple):
             store.expect(purpose, number, left[purpose, number])
         order = list(missing.items())
 
-        def keep(index: int, started: float, observation: Observation) -> Record:
+        def keep(index: int, ran: Ran, observation: Observation) -> Record:
             key, trial = order[index]
-            reduced = reduce(trial, started, observation)
-            store.finish(key, trial, observation, reduced, testbed=self.testbed.name, started=started)
+            reduced = reduce(trial, ran, observation)
+            store.finish(key, trial, observation, reduced, testbed=self.testbed.name, ran=ran)
             return reduced
 
         def advance(done: int, total: int, note: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from mptune import interrupts
 from mptune.runner.executors import Executor, Threads
 from mptune.testbeds import Testbed
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Ran, Trial
 
 T = TypeVar("T")
 
@@ -72,15 +72,14 @@ def run_trials(
 def reduce_trials(
     testbed: Testbed,
     trials: Sequence[Trial],
-    reduce: Callable[[int, float, Observation], T],
+    reduce: Callable[[int, Ran, Observation], T],
     *,
     workers: int | None = None,
     progress: Advance | None = None,
     executor: Executor | None = None,
 ) -> list[T]:
-    """Like `run_trials`, but keep only the result of `reduce(index, started, observation)`.
+    """Like `run_trials`, but keep only the result of `reduce(index, ran, observation)`.
 
-    `started` is when the trial began, seconds since 1970.
     Otherwise a campaign of thousands of trials would hold all their time series in memory.
     """
     pool = executor or Threads(workers)

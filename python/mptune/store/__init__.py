@@ -10,7 +10,6 @@ import itertools
 import json
 import sqlite3
 import threading
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -30,7 +29,7 @@ from mptune.store._file import address, connected, explained, readable
 from mptune.store._locking import Lock
 from mptune.testbeds import only_stack, own_clock
 from mptune.topology import Topology
-from mptune.trial import Observation, PlannedTrial, Record, SubflowRecord
+from mptune.trial import Observation, PlannedTrial, Ran, Record, SubflowRecord
 from mptune.trial.records import in_ms, others_of, parts_of, settings_of
 from mptune.trial.stacks import MEMBERS, TOLD
 
@@ -189,7 +188,7 @@ class Store:
         record: Record,
         *,
         testbed: str,
-        started: float,
+        ran: Ran,
     ) -> None:
         """Hand over a finished trial; it is on the disk after the next commit (see `flush`).
 
@@ -198,9 +197,7 @@ class Store:
         MptuneError : an earlier commit failed, for example because the disk is full.
         """
         packed = zlib.compress(_PACK.encode(observation), _LEVEL)
-        # The next trials may depend on what one took: it is the same when it is read again.
-        ended = time.time() if record.took_s is None else started + record.took_s
-        finished = _Finished(planned, testbed, started, ended, observation, packed, record)
+        finished = _Finished(planned, testbed, *ran, observation, packed, record)
         with self._lock:
             self._check()
             self._pending[key] = finished

@@ -47,7 +47,7 @@ from mptune.trial.mixes import (
     size_of,
 )
 from mptune.trial.path_parameters import PathParameters
-from mptune.trial.records import PlannedTrial
+from mptune.trial.records import PlannedTrial, Ran
 from mptune.trial.workloads import (
     Asked,
     AskedSingle,
@@ -112,6 +112,7 @@ __all__ = [
     "Piece",
     "PlannedTrial",
     "Programs",
+    "Ran",
     "Record",
     "Requests",
     "Saturating",

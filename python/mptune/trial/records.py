@@ -4,7 +4,7 @@ A failed trial has a reason and no throughput, so that no mean can include it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,18 @@ COLUMNS = frozenset({"topology", "pm", "cc", "buffer_bytes", "seed"})
 #: Fewest windows, such as seconds, of which a twentieth is known.
 LEAST_WINDOWS = 20
 _SECOND_NS = 1_000_000_000
+
+
+class Ran(NamedTuple):
+    """Time in which a trial ran, without what came before and after: seconds since 1970."""
+
+    started: float
+    finished: float
+
+    @property
+    def took_s(self) -> float:
+        """Its length, to the millisecond, as records have it."""
+        return round(self.finished - self.started, 3)
 
 
 class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from mptune.errors import Failure, InputError, TrialError
 from mptune.testbeds import Testbed
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Ran, Trial
 
 T = TypeVar("T")
 
@@ -31,12 +31,12 @@ class Executor(Protocol):
         ...
 
     def started(
-        self, testbed: Testbed, trials: Sequence[Trial], keep: Callable[[int, float, Observation], T]
+        self, testbed: Testbed, trials: Sequence[Trial], keep: Callable[[int, Ran, Observation], T]
     ) -> AbstractContextManager[Sequence[Future[T]]]:
-        """Start the trials; the futures have what `keep(index, started, observation)` returns.
+        """Start the trials; the futures have what `keep(index, ran, observation)` returns.
 
-        `keep` runs in this process, in any thread; `started` is seconds since 1970. At the end of the block
-        no further trial begins, and none is handed over any more.
+        `keep` runs in this process, in any thread. At the end of the block no further trial begins, and none
+        is handed over any more.
         """
         ...
 

@@ -27,7 +27,7 @@ from mptune.errors import Failure, InputError, MptuneError
 from mptune.runner.executors import _worker
 from mptune.runner.executors._base import failed_observation
 from mptune.testbeds import Testbed
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Ran, Trial
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Dask:
 
     @contextmanager
     def started(
-        self, testbed: Testbed, trials: Sequence[Trial], keep: Callable[[int, float, Observation], T]
+        self, testbed: Testbed, trials: Sequence[Trial], keep: Callable[[int, Ran, Observation], T]
     ) -> Iterator[Sequence[Future[T]]]:
         """As in `Executor`; what workers still run at the end of the block is dropped.
 
@@ -140,7 +140,7 @@ class _Run(Generic[T]):
         dask: Dask,
         testbed: str,
         trials: Sequence[Trial],
-        keep: Callable[[int, float, Observation], T],
+        keep: Callable[[int, Ran, Observation], T],
     ) -> None:
         self.futures: list[Future[T]] = [Future() for _ in trials]
         self.stop = threading.Event()
@@ -288,7 +288,7 @@ class _Run(Generic[T]):
                 self._rerun(key)
                 return
             died = Failure("died", "every worker that ran it ended")
-            self._done(key, [failed_observation(self._testbed, died)], sent.started)
+            self._done(key, [failed_observation(self._testbed, died)], time.time() - sent.started)
             return
         except (ImportError, AttributeError) as error:
             raise MptuneError(
@@ -317,16 +317,17 @@ class _Run(Generic[T]):
             lasted_s if self._lasts_s is None else _NEWEST * lasted_s + (1 - _NEWEST) * self._lasts_s
         )
         observations = [msgspec.msgpack.decode(observation, type=Observation) for observation in packed]
-        # What each took there, whatever time it waited for its worker.
-        self._done(key, observations, time.time() - lasted_s)
+        # What each took there, whatever time it waited for its worker, and its outcome to be read here.
+        self._done(key, observations, lasted_s)
 
-    def _done(self, key: str, observations: Sequence[Observation], started: float) -> None:
-        """Hand over observations of trials that began then, each once."""
+    def _done(self, key: str, observations: Sequence[Observation], lasted_s: float) -> None:
+        """Hand over observations of trials that lasted so long each, each once."""
         transfer = self._out.pop(key)
         transfer.future.release()
+        now = time.time()
         for number, observation in zip(transfer.numbers, observations, strict=True):
             if not (future := self.futures[number]).done():
-                future.set_result(self._keep(number, started, observation))
+                future.set_result(self._keep(number, Ran(now - lasted_s, now), observation))
         if self._copied.intersection(transfer.numbers):
             for other in [other for other, sent in self._out.items() if not self._missing(sent)]:
                 self._out.pop(other).future.release()

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mptune.runner.executors._base import observe
 from mptune.testbeds import Testbed
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Ran, Trial
 
 T = TypeVar("T")
 
@@ -31,13 +31,14 @@ class Threads:
 
     @contextmanager
     def started(
-        self, testbed: Testbed, trials: Sequence[Trial], keep: Callable[[int, float, Observation], T]
+        self, testbed: Testbed, trials: Sequence[Trial], keep: Callable[[int, Ran, Observation], T]
     ) -> Iterator[Sequence[Future[T]]]:
         """As in `Executor`; `keep` runs in the thread of the trial, and running trials end with the block."""
 
         def one(index: int) -> T:
             started = time.time()
-            return keep(index, started, observe(testbed, trials[index]))
+            observation = observe(testbed, trials[index])
+            return keep(index, Ran(started, time.time()), observation)
 
         pool = ThreadPoolExecutor(max_workers=self._at_once(testbed), thread_name_prefix="trial")
         try:
