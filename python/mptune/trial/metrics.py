@@ -153,7 +153,7 @@ FAIRNESS = Metric(
 )
 
 #: Percentiles by their words, as shares.
-_PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 #: Steps of some milliseconds in which programs play sound and pictures, and people notice nothing.
 _UNNOTICED_MS = 0.5
@@ -168,7 +168,7 @@ def times(what: str) -> dict[str, Metric]:
     """Mean and percentiles of the times of a trial (`Record.delays_ms`), by their words."""
 
     def percentile(word: str) -> Metric:
-        share = _PERCENTILES[word]
+        share = PERCENTILES[word]
 
         def read(kept: Record) -> float | None:
             return quantile(sorted(kept.delays_ms), share) if kept.delays_ms else None
@@ -179,7 +179,7 @@ def times(what: str) -> dict[str, Metric]:
         found = kept.delays_ms
         return sum(found) / len(found) if found else None
 
-    percentiles = {word: percentile(word) for word in _PERCENTILES}
+    percentiles = {word: percentile(word) for word in PERCENTILES}
     return {"mean": time(f"{what} mean", mean, f"{what}:mean"), **percentiles}
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from mptune import units
 from mptune.trial.kept import Record, sent_of
-from mptune.trial.metrics import Metric
+from mptune.trial.metrics import PERCENTILES, Metric
 from mptune.trial.workloads._base import (
     InPieces,
     Written,
@@ -137,7 +137,7 @@ class Pattern(Written, frozen=True, kw_only=True, tag="messages"):
         "messages:200B/100ms: a message of 200 B every 100 ms, judged by its delay; with ,both each way."
     )
     objectives_help: ClassVar[str] = (
-        "of messages delay:p50, p90, p95, p99 or p99.9, or gap (the longest time without one)"
+        f"of messages delay:{', '.join(PERCENTILES)} or mean, or gap (the longest time without one)"
     )
 
     bytes: int
