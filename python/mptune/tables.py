@@ -4,14 +4,16 @@ It knows no keys or values; an error is one line that names the file and the key
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from mptune.errors import InputError
-from mptune.files import read_bytes
+from mptune import files
+from mptune.errors import InputError, one_of
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 
@@ -33,9 +35,22 @@ def read_toml(file: Path, where: str) -> dict[str, Any]:
     InputError : it cannot be read, or is not TOML; `where` is its name in the message.
     """
     try:
-        return parse_toml(read_bytes(file), where)
+        return parse_toml(files.read_bytes(file), where)
     except OSError as error:
         raise InputError(where, "", f"expected a readable file: {error.strerror}") from None
+
+
+def read_json(file: Path, where: str) -> Any:
+    """Content of a JSON file.
+
+    Raises
+    ------
+    InputError : it cannot be read, or is not JSON; `where` is its name in the message.
+    """
+    try:
+        return files.read_json(file)
+    except (OSError, ValueError) as error:
+        raise InputError(where, "", f"expected a readable JSON file: {files.reason(error)}") from None
 
 
 def parse_toml(content: bytes, where: str) -> dict[str, Any]:
@@ -57,10 +72,12 @@ def parse_toml(content: bytes, where: str) -> dict[str, Any]:
 
 
 def convert(raw: object, table: type[Table], where: str, key: str) -> Table:
-    """Check the keys and types of one table (not of the tables inside it).
+    """Check the keys and types of a table, and of the tables inside it whose types its fields declare.
 
     Parameters
     ----------
+    table : its fields may be `S`, `list[S]` or `dict[str, S]` of another such type, or of several with a
+        literal `kind` each; inside `Any` nothing is checked.
     where, key : file and dotted key of the table, for messages.
 
     Raises
@@ -77,9 +94,68 @@ def convert(raw: object, table: type[Table], where: str, key: str) -> Table:
             listed = sorted(known, key=lambda field: field in inherited)
             raise unknown_key(where, inside(key, name), listed)
     try:
-        return msgspec.convert(raw, table)
+        outer = msgspec.convert(raw, _outer(table))
     except msgspec.ValidationError as error:
         raise _explained(error, where, key) from None
+    values = {name: getattr(outer, name) for name in raw}
+    for name, (container, kinds) in _inner(table).items():
+        given, place = values.get(name), inside(key, name)
+        if isinstance(given, list):
+            values[name] = [_one_of_kinds(row, kinds, where, f"{place}[{n}]") for n, row in enumerate(given)]
+        elif given is not None and container is dict:
+            values[name] = {
+                each: _one_of_kinds(row, kinds, where, inside(place, each)) for each, row in given.items()
+            }
+        elif given is not None:
+            values[name] = _one_of_kinds(given, kinds, where, place)
+    return table(**values)
+
+
+def _one_of_kinds(raw: object, kinds: Sequence[type[msgspec.Struct]], where: str, key: str) -> msgspec.Struct:
+    """A table of one of several types, which its `kind` names."""
+    if len(kinds) == 1 or not isinstance(raw, dict):
+        return convert(raw, kinds[0], where, key)
+    named = {get_args(get_type_hints(kind)["kind"])[0]: kind for kind in kinds}
+    if "kind" not in raw:
+        raise InputError(where, inside(key, "kind"), "expected, but missing")
+    if raw["kind"] not in tuple(named):
+        raise InputError(where, inside(key, "kind"), one_of(named, raw["kind"]))
+    return convert(raw, named[raw["kind"]], where, key)
+
+
+#: What holds tables at a field (list, dict or None), and their types.
+_Inner = tuple[object, tuple[type[msgspec.Struct], ...]]
+
+
+@cache
+def _inner(table: type[msgspec.Struct]) -> dict[str, _Inner]:
+    """The fields that hold tables of types of their own."""
+    found: dict[str, _Inner] = {}
+    for name, hint in get_type_hints(table).items():
+        for part in _alternatives(hint):
+            container = get_origin(part)
+            kinds = _alternatives(get_args(part)[-1]) if container in (list, dict) else (part,)
+            if all(isinstance(kind, type) and issubclass(kind, msgspec.Struct) for kind in kinds):
+                found[name] = container, kinds
+    return found
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+
+
+@cache
+def _outer(table: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """The same table, with anything inside the tables and lists of which `convert` checks each by itself."""
+    inner = _inner(table)
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(table):
+        kind: Any = field.type
+        if field.name in inner:
+            kind = list[Any] if inner[field.name][0] is list else dict[str, Any]
+            kind = kind | None if field.default is None else kind
+        fields.append((field.name, kind) if field.required else (field.name, kind, None))
+    return msgspec.defstruct(table.__name__, fields, kw_only=True)
 
 
 def unknown_key(where: str, key: str, known: Iterable[str]) -> InputError:

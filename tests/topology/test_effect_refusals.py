@@ -134,7 +134,7 @@ def test_of_an_interface(given: Given, tmp_path: Path, keys: str, key: str, expe
         (
             'schedule = [{ at = "1 s", up = "1 Mbit/s" }]',
             'path = "1-3"',
-            "core.segments.1-3.schedule[0].up",
+            "core.segments[0].schedule[0].up",
             "unk",
         ),
         ('schedule_period = "1 s"', "[core]", "core.schedule_period", "a schedule beside it"),

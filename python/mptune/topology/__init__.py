@@ -7,7 +7,7 @@ such files, in `docs/reference/topology.md`; the values a file may leave out in 
 links in `_effects`, each declared once.
 """
 
-from mptune.topology._checked import check_name, coordinate, from_document
+from mptune.topology._checked import from_document
 from mptune.topology._defaults import NO_SOURCE
 from mptune.topology._effects import Effects, Schedule, Step
 from mptune.topology._families import BOTH, FAMILIES, OVER_IPV6, Family
@@ -16,6 +16,7 @@ from mptune.topology._flows import in_words as background_in_words
 from mptune.topology._known import Known
 from mptune.topology._load import from_tables, load
 from mptune.topology._model import Topology
+from mptune.topology._names import check_name, coordinate
 from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
 from mptune.topology._reverse import REVERSED

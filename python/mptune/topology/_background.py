@@ -6,19 +6,19 @@ The core determines what it does to the network.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mptune import _core, units
 from mptune._text import quoted
-from mptune.errors import InputError, one_of
-from mptune.tables import inside
+from mptune.errors import InputError
 from mptune.topology._defaults import Assumption
 from mptune.topology._flows import Background, OnOff, TcpBackground, UdpBackground
-from mptune.topology._groups import Group
 from mptune.topology._kinds import MOMENT, PACKET, PERIOD, RATE, Kind, choice
+from mptune.topology._mptcp import FULL
 from mptune.topology._network import Link, links
-from mptune.topology._schema import TcpTable, UdpTable
+from mptune.topology._schema import TcpTable
 from mptune.topology._sites import Path, Site
-from mptune.topology._values import Ledger, Origin
+from mptune.topology._values import Table
 
 #: Limit on sources and connections; the core's event queue has room for more.
 _MAX_FLOWS = 256
@@ -26,7 +26,6 @@ _MAX_FLOWS = 256
 _MAX_UDP_BPS = 10**12
 _BIT_NS_PER_BYTE = 8 * 10**9
 _FULL_PACKET = 1500
-_KINDS = ("tcp", "udp")
 
 _CC = Assumption("cubic", "no cc given: Linux' default")
 _START = Assumption(0, "no start given: from the beginning of the trial")
@@ -37,12 +36,7 @@ _LENGTHS = Assumption(
 
 
 def read_background(
-    rows: list[object],
-    sender: Site,
-    receiver: Site,
-    paths: Sequence[Path],
-    ledger: Ledger,
-    origin: Origin,
+    tables: Sequence[Table[Any]], sender: Site, receiver: Site, paths: Sequence[Path]
 ) -> tuple[Background, ...]:
     """All flows of `[[background]]`, in the file's order.
 
@@ -50,80 +44,64 @@ def read_background(
     ------
     InputError : anything that is not as expected.
     """
-    if len(rows) > _MAX_FLOWS:
-        expected = f"expected at most {_MAX_FLOWS} flows, found {len(rows)}"
-        raise InputError(ledger.where, "background", expected)
+    if len(tables) > _MAX_FLOWS:
+        expected = f"expected at most {_MAX_FLOWS} flows, found {len(tables)}"
+        raise InputError(tables[0].ledger.where, "background", expected)
     known = {link.name: link for link in links(sender, receiver, paths)}
-    labels = [path.label for path in paths]
-    flows: list[Background] = []
-    for number, raw in enumerate(rows):
-        key = f"background[{number}]"
-        if _kind(ledger.where, key, raw) == "tcp":
-            flows.append(_tcp(Group(ledger, key, raw, TcpTable, origin), labels))
-        else:
-            flows.append(_udp(Group(ledger, key, raw, UdpTable, origin), known))
-    return tuple(flows)
+    return tuple(
+        _tcp(table, paths) if isinstance(table.written, TcpTable) else _udp(table, known) for table in tables
+    )
 
 
-def _kind(where: str, key: str, raw: object) -> str:
-    if not isinstance(raw, dict):
-        raise InputError(where, key, f"expected a table, found {quoted(raw)}")
-    if "kind" not in raw:
-        raise InputError(where, inside(key, "kind"), "expected, but missing")
-    kind = raw["kind"]
-    if kind not in _KINDS:
-        raise InputError(where, inside(key, "kind"), one_of(_KINDS, kind))
-    return str(kind)
-
-
-def _tcp(group: Group, labels: list[str]) -> TcpBackground:
-    names = _words(_core.congestion_controls())
-    path = group.value("path", _words(labels))
-    cc = group.given("cc", names, _CC)
-    start, stop = _times(group)
+def _tcp(table: Table[Any], paths: Sequence[Path]) -> TcpBackground:
+    path = table.value("path", _words([path.label for path in paths]))
+    cc = table.given("cc", _words(_core.congestion_controls()), _CC)
+    if any(each.label == path and each.core.mptcp not in (None, FULL) for each in paths):
+        raise table.refuse("path", f"expected a path without a word on mptcp, found {path}")
+    start, stop = _times(table)
     return TcpBackground(path=path, cc=cc, start_ns=start, stop_ns=stop)
 
 
-def _udp(group: Group, known: dict[str, Link]) -> UdpBackground:
-    name = group.value("link", _link_in(known))
+def _udp(table: Table[Any], known: dict[str, Link]) -> UdpBackground:
+    name = table.value("link", _link_in(known))
     link = known[name]
-    rate = group.value("rate", RATE)
+    rate = table.value("rate", RATE)
     if rate > _MAX_UDP_BPS:
         found = units.format_rate(rate)
-        raise group.refuse("rate", f"expected at most {units.format_rate(_MAX_UDP_BPS)}, found {found}")
+        raise table.refuse("rate", f"expected at most {units.format_rate(_MAX_UDP_BPS)}, found {found}")
     if link.queue_bytes is None:
         expected = "expected a link that limits the rate (a core segment without a rate does not)"
-        raise group.refuse("link", f"{expected}, found {quoted(name)}")
-    packet = group.given("packet", PACKET, _PACKET)
-    on_off = _on_off(group, packet, rate)
-    start, stop = _times(group)
+        raise table.refuse("link", f"{expected}, found {quoted(name)}")
+    packet = table.given("packet", PACKET, _PACKET)
+    on_off = _on_off(table, packet, rate)
+    start, stop = _times(table)
     return UdpBackground(
         link=name, rate_bps=rate, packet_bytes=packet, on_off=on_off, start_ns=start, stop_ns=stop
     )
 
 
-def _on_off(group: Group, packet_bytes: int, rate_bps: int) -> OnOff | None:
-    given = [name for name in ("on", "off", "lengths") if group.has(name)]
+def _on_off(table: Table[Any], packet_bytes: int, rate_bps: int) -> OnOff | None:
+    given = [name for name in ("on", "off", "lengths") if table.has(name)]
     if not given:
         return None
     for name in ("on", "off"):
-        if not group.has(name):
-            raise group.refuse(name, f"expected beside {given[0]}, but missing")
-    on, off = group.value("on", PERIOD), group.value("off", MOMENT)
+        if not table.has(name):
+            raise table.refuse(name, f"expected beside {given[0]}, but missing")
+    on, off = table.value("on", PERIOD), table.value("off", MOMENT)
     gap = max(1, packet_bytes * _BIT_NS_PER_BYTE // rate_bps)
     if on < gap:
         expected = f"expected at least the {units.format_time(gap)} of one packet"
-        raise group.refuse("on", f"{expected}, found {units.format_time(on)}")
-    lengths = group.given("lengths", _words(["fixed", "exponential"]), _LENGTHS)
+        raise table.refuse("on", f"{expected}, found {units.format_time(on)}")
+    lengths = table.given("lengths", _words(["fixed", "exponential"]), _LENGTHS)
     return OnOff(on_ns=on, off_ns=off, lengths=lengths)
 
 
-def _times(group: Group) -> tuple[int, int | None]:
-    start = group.given("start", MOMENT, _START)
-    stop = group.optional("stop", MOMENT)
+def _times(table: Table[Any]) -> tuple[int, int | None]:
+    start = table.given("start", MOMENT, _START)
+    stop = table.optional("stop", MOMENT)
     if stop is not None and stop <= start:
         expected = f"expected more than the start at {units.format_time(start)}"
-        raise group.refuse("stop", f"{expected}, found {units.format_time(stop)}")
+        raise table.refuse("stop", f"{expected}, found {units.format_time(stop)}")
     return start, stop
 
 

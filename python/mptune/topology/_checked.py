@@ -17,16 +17,11 @@ from mptune.errors import InputError
 from mptune.topology._families import Pair, is_dual, pairs
 from mptune.topology._hosts import check_device, check_distinct, check_ssh
 from mptune.topology._model import Topology
+from mptune.topology._names import NAME, PLACE, SENTENCE, check_abbr, check_name, check_text, coordinate
 from mptune.topology._reverse import REVERSED
 from mptune.topology._sites import Interface, Site
 from mptune.units import LIMIT
 
-#: Most characters of a name or a label, of the name of a place, and of a sentence.
-NAME, _PLACE, _SENTENCE = 64, 200, 4000
-#: C0 and C1 without tabs and line feeds, which only sentences may have; what separates lines or changes the
-#: direction of letters; what cannot be encoded.
-_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-_NOT_IN_NAMES, _NOT_IN_SENTENCES = re.compile(f"[\t\n{_CONTROLS}]"), re.compile(f"[{_CONTROLS}]")
 #: Fields that hold sentences.
 _SENTENCES = ("description",)
 
@@ -69,46 +64,7 @@ def check(topology: Topology, where: str, place: str = "") -> None:
     _check_paths(topology, where, place)
     for key, value in _leaves(msgspec.to_builtins(topology), ()):
         sentence = bool(key) and (key[0] == "provenance" or key[-1] in _SENTENCES)
-        _check_leaf(value, where, f"{place}{'.'.join(key)}", _SENTENCE if sentence else _PLACE)
-
-
-def check_name(text: str, where: str, key: str) -> None:
-    """Refuse what is no name of a topology or a campaign.
-
-    Raises
-    ------
-    InputError : naming the key.
-    """
-    if not 1 <= len(text) <= NAME:
-        found = f"{len(text)}: {quoted(text)}" if text else "none"
-        raise InputError(where, key, f"expected 1 to {NAME} characters, found {found}")
-    if _NOT_IN_NAMES.search(text):
-        raise InputError(where, key, f"expected text without control characters, found {quoted(text)}")
-
-
-def check_abbr(text: str, where: str, key: str) -> None:
-    """Refuse what is no abbreviation of an interface: it becomes a part of the labels of paths.
-
-    Raises
-    ------
-    InputError : naming the key.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9]+", text) or len(text) > NAME:
-        expected = f"expected letters and digits only, at most {NAME}, found {quoted(text)}"
-        raise InputError(where, key, expected)
-
-
-def coordinate(degrees: float, name: str, where: str, key: str) -> float:
-    """Refuse what is no latitude (`lat`) or longitude (`lon`).
-
-    Raises
-    ------
-    InputError : naming the key.
-    """
-    most, words = (90, "north") if name == "lat" else (180, "east")
-    if not -most <= degrees <= most:
-        raise InputError(where, key, f"expected -{most} to {most} degrees {words}, found {degrees:g}")
-    return degrees
+        _check_leaf(value, where, f"{place}{'.'.join(key)}", SENTENCE if sentence else PLACE)
 
 
 def _leaves(thing: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -126,11 +82,7 @@ def _leaves(thing: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 
 def _check_leaf(value: object, where: str, key: str, most: int) -> None:
     if isinstance(value, str):
-        if len(value) > most:
-            found = f"{len(value)}: {quoted(value)}"
-            raise InputError(where, key, f"expected at most {most} characters, found {found}")
-        if (_NOT_IN_SENTENCES if most == _SENTENCE else _NOT_IN_NAMES).search(value):
-            raise InputError(where, key, f"expected text without control characters, found {quoted(value)}")
+        check_text(value, where, key, most)
     elif isinstance(value, int) and not 0 <= value <= LIMIT:
         raise InputError(where, key, f"expected 0 to {LIMIT}, found {quoted(value)}")
 
@@ -140,7 +92,7 @@ def _check_site(site: Site, where: str, key: str) -> None:
         expected = f'expected letters, digits, ".", "_" and "-" only, at most {NAME}'
         raise InputError(where, key, f"{expected}, found {quoted(site.abbr)}")
     for name in ("name", "location"):
-        _check_leaf(getattr(site, name), where, f"{key}.{name}", _PLACE)
+        _check_leaf(getattr(site, name), where, f"{key}.{name}", PLACE)
     for name in ("lat", "lon"):
         if (degrees := getattr(site, name)) is not None:
             coordinate(degrees, name, where, f"{key}.{name}")
@@ -153,7 +105,7 @@ def _check_site(site: Site, where: str, key: str) -> None:
         raise InputError(where, f"{key}.interfaces", "expected at least one interface, found none")
     for interface in site.interfaces:
         check_abbr(interface.abbr, where, f"{key}.interfaces")
-        _check_leaf(interface.isp, where, f"{key}.interfaces.{interface.abbr}.isp", _PLACE)
+        _check_leaf(interface.isp, where, f"{key}.interfaces.{interface.abbr}.isp", PLACE)
         _check_addresses(interface, where, f"{key}.interfaces.{interface.abbr}")
         if interface.device is not None:
             check_device(interface.device, where, f"{key}.interfaces.{interface.abbr}.device")

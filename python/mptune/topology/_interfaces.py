@@ -1,6 +1,6 @@
-"""The interfaces of a topology file: what is given for each access link, and defaults for the rest.
+"""The sites of a topology file: what it gives for the access links of their interfaces, and defaults.
 
-`_load` reads the sites they belong to. Keys of one link end in `_up` or `_down`; without that ending, a key
+Keys of one link end in `_up` or `_down`; without that ending, a key
 that both may have applies to both.
 """
 
@@ -9,45 +9,48 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path as Folder
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from mptune.errors import InputError
 from mptune.topology import _defaults as defaults
 from mptune.topology._declared import Ahead
+from mptune.topology._document import SiteTables
 from mptune.topology._effects import Effects
 from mptune.topology._hosts import read_price, read_size
-from mptune.topology._kinds import LOSS, RATE, TIME, Kind
-from mptune.topology._link_effects import EffectsReader, Found, bounded
+from mptune.topology._kinds import LOSS, RATE, TIME
+from mptune.topology._link_effects import EffectsReader, bounded
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import InterfaceTable
-from mptune.topology._sites import UNKNOWN, Interface
+from mptune.topology._sites import UNKNOWN, Interface, Site
 from mptune.topology._trace import Trace, trace_of
-from mptune.topology._values import Ledger, Origin
+from mptune.topology._values import Place, Table
 from mptune.topology.traces import Recording, schedule, typical_delay_ns
-
-T = TypeVar("T")
 
 _WAYS = ("up", "down")
 #: Keys of traces: of one link, and of both.
 _TRACES = ("trace_up", "trace_down", "trace")
 
 
-def read_interface(
-    row: InterfaceTable, key: str, ledger: Ledger, site_origin: Origin, folder: Folder
-) -> Interface:
-    """One interface.
+def read_site(tables: SiteTables, folder: Folder) -> Site:
+    """One site with its interfaces.
 
     Parameters
     ----------
-    key : its name in messages and provenance.
-    site_origin : origin of the site's plain values.
     folder : where relative names of trace files start.
 
     Raises
     ------
     InputError : anything that is not as expected.
     """
-    return _InterfaceReader(row, key, ledger, ledger.origin(key, row, site_origin), folder).interface()
+    site = tables.site.written
+    return Site(
+        abbr=tables.abbr,
+        name=site.name,
+        location=site.location,
+        interfaces=tuple(_InterfaceReader(table, folder).interface() for table in tables.interfaces),
+        ssh=site.ssh,
+        lat=site.lat,
+        lon=site.lon,
+    )
 
 
 def _series(trace: Trace, quantity: str) -> Mapping[str, object]:
@@ -65,13 +68,9 @@ class _AccessLink(NamedTuple):
 
 
 class _InterfaceReader:
-    def __init__(self, row: InterfaceTable, key: str, ledger: Ledger, origin: Origin, folder: Folder) -> None:
-        self._row, self._key, self._ledger, self._origin = row, key, ledger, origin
-        self._traces = {
-            name: trace_of(ledger, f"{key}.{name}", getattr(row, name), origin, folder)
-            for name in _TRACES
-            if getattr(row, name) is not None
-        }
+    def __init__(self, table: Table[InterfaceTable], folder: Folder) -> None:
+        self._table, self._row, self._ledger = table, table.written, table.ledger
+        self._traces = {name: trace_of(table, name, folder) for name in _TRACES if table.has(name)}
 
     def interface(self) -> Interface:
         row = self._row
@@ -91,10 +90,10 @@ class _InterfaceReader:
             ipv6=row.ipv6,
             device=row.device,
             metered=row.metered,
-            max_data_bytes=read_size(row.max_data, self._ledger.where, f"{self._key}.max_data"),
-            price_per_gb=read_price(row.price_per_gb, self._ledger.where, f"{self._key}.price_per_gb"),
-            monthly_bytes=read_size(row.monthly_data, self._ledger.where, f"{self._key}.monthly_data"),
-            jitter_ns=0 if row.jitter is None else self._read("jitter", TIME),
+            max_data_bytes=read_size(row.max_data, self._ledger.where, self._table.key_of("max_data")),
+            price_per_gb=read_price(row.price_per_gb, self._ledger.where, self._table.key_of("price_per_gb")),
+            monthly_bytes=read_size(row.monthly_data, self._ledger.where, self._table.key_of("monthly_data")),
+            jitter_ns=self._table.optional("jitter", TIME) or 0,
             up_effects=up.effects,
             down_effects=down.effects,
         )
@@ -104,7 +103,7 @@ class _InterfaceReader:
         reader = EffectsReader(self._ledger, partial(self._find, way))
         limits = reader.on_rate()
         bound = None if rate is None else bounded(rate, limits)
-        queue = reader.queue(bound, f"{self._key}.queue_{way}", adsl=self._row.adsl)
+        queue = reader.queue(bound, self._table.key_of(f"queue_{way}"), adsl=self._row.adsl)
         rates, delays, losses = (self._recording(each, way) for each in ("rate", "delay", "loss"))
         recorded = schedule(rates, delays, losses, way)
         effects = Effects(
@@ -116,20 +115,20 @@ class _InterfaceReader:
         )
         if effects.model is not None and (times_ms is not None or effects.schedule is not None):
             expected = "expected a fixed rate and delay beside it, without a trace or a schedule"
-            raise InputError(self._ledger.where, f"{self._key}.model", expected)
+            raise self._table.refuse("model", expected)
         return _AccessLink(UNKNOWN if rate is None else rate, queue, effects)
 
     def _line(self, way: str) -> tuple[int | None, tuple[int, ...] | None]:
         """Rate of a link, bit/s, None if not known, and the opportunities whose mean it is, if any."""
         found = self._one("rate", way, lambda trace: trace.mean_bps(way) is not None)
-        if getattr(self._row, way) is not None:
+        if self._table.has(way):
             if found is not None:
                 expected = f"expected either {way} or {found[0]}, found both"
-                raise InputError(self._ledger.where, f"{self._key}.{found[0]}", expected)
-            return self._read(way, RATE), None
+                raise self._table.refuse(found[0], expected)
+            return self._table.value(way, RATE), None
         if found is None:
             expected = f"expected a rate, or trace_{way} instead, or ssh at both sites, but missing"
-            self._ledger.lack(f"{self._key}.{way}", expected)
+            self._ledger.lack(self._table.key_of(way), expected)
             return None, None
         return found[1].mean_bps(way), found[1].times_ms or None
 
@@ -145,7 +144,7 @@ class _InterfaceReader:
         found = [(name, trace) for name, trace in traces if has(trace)]
         if len(found) > 1:
             expected = f"expected a {quantity} in one trace, found it in {names[0]} and in {names[1]}"
-            raise InputError(self._ledger.where, f"{self._key}.{names[0]}", expected)
+            raise self._table.refuse(names[0], expected)
         return found[0] if found else None
 
     def _delay(self) -> int:
@@ -156,44 +155,33 @@ class _InterfaceReader:
             return typical_delay_ns(each.delay[way] for way, each in found.items())
         between_hosts = self._ledger.between_hosts
         default = defaults.NO_ACCESS_DELAY if between_hosts else defaults.access_delay(self._row.adsl)
-        return self._given("delay", TIME, default)
+        return self._table.given("delay", TIME, default)
 
     def _loss(self) -> int:
         """Loss of either link before a recorded one begins: as given, or the default."""
         if all(self._recording("loss", way) for way in _WAYS):
             self._refuse_beside_traces("loss")
             return 0
-        return self._given("loss", LOSS, defaults.access_loss(self._row.adsl))
+        return self._table.given("loss", LOSS, defaults.access_loss(self._row.adsl))
 
     def _refuse_beside_traces(self, name: str) -> None:
-        if getattr(self._row, name) is not None:
-            expected = f"expected either {name} or a trace that has it, found both"
-            raise InputError(self._ledger.where, f"{self._key}.{name}", expected)
+        if self._table.has(name):
+            raise self._table.refuse(name, f"expected either {name} or a trace that has it, found both")
 
-    def _find(self, way: str, name: str) -> Found | None:
+    def _find(self, way: str, name: str) -> Place | None:
         """Value of one link, from its own key or from the key for both."""
-        own, both = f"{name}_{way}", getattr(self._row, name, None)
-        if both is None:
-            raw, key = getattr(self._row, own), f"{self._key}.{own}"
-            return None if raw is None else Found(key, raw, self._origin, key)
-        if any(getattr(self._row, f"{name}_{each}") is not None for each in _WAYS):
-            expected = f"expected either {name} or {name}_up and {name}_down"
-            raise InputError(self._ledger.where, f"{self._key}.{name}", expected)
-        return Found(f"{self._key}.{name}", both, self._origin, f"{self._key}.{own}")
+        own = f"{name}_{way}"
+        if getattr(self._row, name, None) is None:
+            return Place(self._table, own, self._table.key_of(own)) if self._table.has(own) else None
+        if any(self._table.has(f"{name}_{each}") for each in _WAYS):
+            raise self._table.refuse(name, f"expected either {name} or {name}_up and {name}_down")
+        return Place(self._table, name, self._table.key_of(own))
 
     def _steps(self) -> Steps | None:
         fixed = {way: not {f"trace_{way}", "trace"} & set(self._traces) for way in _WAYS}
         if self._row.schedule is not None and any(trace.recording for trace in self._traces.values()):
             expected = "expected either a schedule or a trace with rates, delays or losses, found both"
-            raise InputError(self._ledger.where, f"{self._key}.schedule", expected)
+            raise self._table.refuse("schedule", expected)
         if self._ledger.between_hosts:
-            fixed = {way: getattr(self._row, way) is not None for way in _WAYS}
-        return read_steps(self._ledger, self._key, self._row, self._origin, fixed)
-
-    def _read(self, name: str, kind: Kind[T]) -> T:
-        return self._ledger.read(f"{self._key}.{name}", getattr(self._row, name), kind, self._origin)
-
-    def _given(self, name: str, kind: Kind[int], default: defaults.Assumption[int]) -> int:
-        if getattr(self._row, name) is not None:
-            return self._read(name, kind)
-        return self._ledger.assume(f"{self._key}.{name}", default.value, kind.show, default.reason)
+            fixed = {way: self._table.has(way) for way in _WAYS}
+        return read_steps(self._table, fixed)

@@ -9,34 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from mptune._text import quoted
-from mptune.errors import InputError, one_of
-from mptune.tables import inside
+from mptune.errors import one_of
 from mptune.topology._declared import Ahead, Declared, Effect, parameters
 from mptune.topology._defaults import access_queue
 from mptune.topology._effects import DECLARED
-from mptune.topology._groups import Group
 from mptune.topology._kinds import QUEUE, choice
 from mptune.topology._schema import SourcedTable
 from mptune.topology._sites import UNKNOWN
-from mptune.topology._values import Ledger, Origin
-
-
-class Found(NamedTuple):
-    """A value as written: where, what, its origin, and where its own defaults are recorded."""
-
-    key: str
-    raw: object
-    origin: Origin
-    default_key: str
-
+from mptune.topology._values import Ledger, Place, Table
 
 #: Finds a value of the link by name; None if it is not given.
-Find = Callable[[str], Found | None]
+Find = Callable[[str], Place | None]
 
 #: The fields of `Effects` that the file gives, with their values.
 Fields = dict[str, Any]
@@ -76,7 +64,7 @@ class EffectsReader:
         """Limit of its queue, bytes; the default depends on the discipline and the rate (None: not known)."""
         own = self._queue_of_discipline()
         if (found := self._find("queue")) is not None:
-            return self._ledger.read(found.key, found.raw, QUEUE, found.origin)
+            return found.value(QUEUE)
         if rate_bps is None:
             return UNKNOWN
         default = access_queue(rate_bps, adsl) if own is None else own
@@ -99,76 +87,77 @@ class EffectsReader:
         for effect in DECLARED:
             if effect.on.place == place and (found := self._find(effect.key)) is not None:
                 if ahead is None:
-                    raise InputError(self._ledger.where, found.key, "expected a rate beside it, but missing")
+                    raise found.refuse("expected a rate beside it, but missing")
                 fields[effect.field] = self._read(effect, found, ahead)
         return fields
 
-    def _read(self, effect: Declared, found: Found, ahead: Ahead) -> Any:
-        key, raw, origin, default_key = found
+    def _read(self, effect: Declared, found: Place, ahead: Ahead) -> Any:
         if effect.on.kind is not None:
-            return self._ledger.read(key, raw, effect.on.kind, origin)
+            return found.value(effect.on.kind)
         if not effect.on.plain:
             (kind,) = effect.kinds
-            return _built(kind, Group(self._ledger, key, raw, table_of(kind), origin, default_key), ahead)
-        name, names = self._name(effect, found), choice({name: name for name in effect.by_name})
-        chosen = effect.by_name[name]
-        if isinstance(raw, str):
-            self._ledger.read(key, raw, names, origin)
-            group = Group(self._ledger, key, {"kind": raw}, table_of(chosen), origin, default_key)
+            return _built(kind, found.inner(table_of(kind)), ahead)
+        names, chosen = choice({name: name for name in effect.by_name}), effect.by_name[_name(effect, found)]
+        if isinstance(found.raw, str):
+            found.value(names)
+            written = table_of(chosen)(kind=found.raw)  # type: ignore[call-arg]  # the field that is made there
+            table = Table(self._ledger, found.key, written, found.table.origin, found.default_key)
         else:
-            group = Group(self._ledger, key, raw, table_of(chosen), origin, default_key)
-            group.value("kind", names)
-        return None if chosen is None else _built(chosen, group, ahead)
-
-    def _name(self, effect: Declared, found: Found) -> str:
-        """Name of the kind in use."""
-        where, key, raw = self._ledger.where, found.key, found.raw
-        if isinstance(raw, dict):
-            if "kind" not in raw:
-                raise InputError(where, inside(key, "kind"), "expected, but missing")
-            key, raw = inside(key, "kind"), raw["kind"]
-        if not isinstance(raw, str):
-            expected = 'expected text such as "fq_codel" or a table with kind'
-            raise InputError(where, key, f"{expected}, found {quoted(raw)}")
-        if raw not in effect.by_name:
-            raise InputError(where, key, one_of(effect.by_name, raw))
-        return raw
+            table = found.inner(table_of(chosen))
+            table.value("kind", names)
+        return None if chosen is None else _built(chosen, table, ahead)
 
     def _queue_of_discipline(self) -> Any:
         """The limit that a discipline has by default, if it has one of its own."""
         chosen = [
-            effect.by_name[self._name(effect, found)]
+            effect.by_name[_name(effect, found)]
             for effect in DECLARED
             if effect.on.plain and (found := self._find(effect.key)) is not None
         ]
         return next((kind.queue for kind in chosen if kind is not None), None)
 
 
+def _name(effect: Declared, found: Place) -> str:
+    """Name of the kind in use."""
+    name, inner = found.raw, ""
+    if isinstance(name, dict):
+        inner = "kind"
+        if inner not in name:
+            raise found.refuse("expected, but missing", inner)
+        name = name[inner]
+    if not isinstance(name, str):
+        expected = 'expected text such as "fq_codel" or a table with kind'
+        raise found.refuse(f"{expected}, found {quoted(name)}", inner)
+    if name not in effect.by_name:
+        raise found.refuse(one_of(effect.by_name, name), inner)
+    return name
+
+
 class _Values:
     """Values of one effect's table: each is read, or assumed, when it is first asked for."""
 
-    def __init__(self, kind: type[Effect], group: Group, ahead: Ahead) -> None:
+    def __init__(self, kind: type[Effect], table: Table[Any], ahead: Ahead) -> None:
         self.ahead = ahead
-        self._parameters, self._group = parameters(kind), group
+        self._parameters, self._table = parameters(kind), table
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._read:
             _, parameter = self._parameters[key]
-            default = None if self._group.has(key) else parameter.assumed(self)
+            default = None if self._table.has(key) else parameter.assumed(self)
             if default is None:
-                self._read[key] = self._group.value(key, parameter.kind)
+                self._read[key] = self._table.value(key, parameter.kind)
             else:
-                self._read[key] = self._group.given(key, parameter.kind, default)
+                self._read[key] = self._table.given(key, parameter.kind, default)
         return self._read[key]
 
     def given(self, key: str) -> Any:
-        return self[key] if self._group.has(key) else None
+        return self[key] if self._table.has(key) else None
 
 
-def _built(kind: type[Effect], group: Group, ahead: Ahead) -> Effect:
-    values = _Values(kind, group, ahead)
+def _built(kind: type[Effect], table: Table[Any], ahead: Ahead) -> Effect:
+    values = _Values(kind, table, ahead)
     effect = kind(**{field: values[key] for key, (field, _) in parameters(kind).items()})
     for key, expected in effect.conflicts(ahead):
-        raise group.refuse(key, expected)
+        raise table.refuse(key, expected)
     return effect

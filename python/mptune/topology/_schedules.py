@@ -7,87 +7,68 @@ script cuts paths for good, not its network.
 
 from __future__ import annotations
 
+from typing import Any
+
 from mptune import units
 from mptune.errors import InputError
 from mptune.tables import inside
 from mptune.topology._effects import Schedule, Step
-from mptune.topology._groups import Group
 from mptune.topology._kinds import CHANCE, MIN_RATE_BPS, MOMENT, PERIOD, STEP_RATE, TIME
-from mptune.topology._schema import InterfaceStepTable, InterfaceTable, SegmentStepTable, SegmentValues
-from mptune.topology._values import Ledger, Origin
+from mptune.topology._values import Table
 
 _KINDS = {"up": STEP_RATE, "down": STEP_RATE, "rate": STEP_RATE, "delay": TIME, "loss": CHANCE}
 _WHOLE = units.FRACTIONS[""]
 
 
-def read_steps(
-    ledger: Ledger,
-    key: str,
-    table: InterfaceTable | SegmentValues,
-    origin: Origin,
-    rates: dict[str, bool],
-) -> Steps | None:
-    """Steps of the `schedule` in the table at `key`, if any.
+def read_steps(table: Table[Any], rates: dict[str, bool]) -> Steps | None:
+    """Steps of the `schedule` of an interface or a segment, if any.
 
     Parameters
     ----------
-    origin : origin of the table's plain values.
     rates : key of a step's rate -> whether steps can change the link's rate.
 
     Raises
     ------
     InputError : anything that is not as expected.
     """
-    if table.schedule is not None:
-        return Steps(ledger, key, table, origin, rates)
-    if table.schedule_period is not None:
-        where = inside(key, "schedule_period")
-        raise InputError(ledger.where, where, "expected a schedule beside it, but missing")
+    if table.has("schedule"):
+        return Steps(table, rates)
+    if table.has("schedule_period"):
+        raise table.refuse("schedule_period", "expected a schedule beside it, but missing")
     return None
 
 
 class Steps:
     """All steps of one table's schedule, before they are divided between its links."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        key: str,
-        table: InterfaceTable | SegmentValues,
-        origin: Origin,
-        rates: dict[str, bool],
-    ) -> None:
-        self._where, self._key = ledger.where, inside(key, "schedule")
-        if not table.schedule:
-            raise InputError(self._where, self._key, "expected at least one step, found none")
-        row_table = InterfaceStepTable if isinstance(table, InterfaceTable) else SegmentStepTable
+    def __init__(self, table: Table[Any], rates: dict[str, bool]) -> None:
+        self._where = table.ledger.where
+        if not table.raw("schedule"):
+            raise table.refuse("schedule", "expected at least one step, found none")
         self._names = (*rates, "delay", "loss")
         self._rows: list[tuple[str, int, dict[str, int]]] = []
-        for number, raw in enumerate(table.schedule):
-            group = Group(ledger, f"{self._key}[{number}]", raw, row_table, origin)
-            self._rows.append((group.key, *self._row(group, rates)))
-        self._period_ns = self._period(ledger, inside(key, "schedule_period"), table.schedule_period, origin)
+        for row in table.rows("schedule"):
+            self._rows.append((row.key, *self._row(row, rates)))
+        self._period_ns = self._period(table)
 
-    def _row(self, group: Group, rates: dict[str, bool]) -> tuple[int, dict[str, int]]:
-        at = group.value("at", MOMENT)
+    def _row(self, row: Table[Any], rates: dict[str, bool]) -> tuple[int, dict[str, int]]:
+        at = row.value("at", MOMENT)
         if self._rows and at <= self._rows[-1][1]:
             before, found = units.format_time(self._rows[-1][1]), units.format_time(at)
-            raise group.refuse("at", f"expected more than {before}, the step before, found {found}")
-        values = {name: group.value(name, _KINDS[name]) for name in self._names if group.has(name)}
+            raise row.refuse("at", f"expected more than {before}, the step before, found {found}")
+        values = {name: row.value(name, _KINDS[name]) for name in self._names if row.has(name)}
         if not values:
-            raise group.refuse("at", f"expected one of {', '.join(self._names)} beside it, found none")
+            raise row.refuse("at", f"expected one of {', '.join(self._names)} beside it, found none")
         for name, has_rate in rates.items():
             if name in values and not has_rate:
-                raise group.refuse(name, "expected a link with a fixed rate, which this is not")
+                raise row.refuse(name, "expected a link with a fixed rate, which this is not")
         return at, values
 
-    def _period(self, ledger: Ledger, key: str, raw: object, origin: Origin) -> int | None:
-        if raw is None:
-            return None
-        period, last = ledger.read(key, raw, PERIOD, origin), self._rows[-1][1]
-        if period <= last:
+    def _period(self, table: Table[Any]) -> int | None:
+        period, last = table.optional("schedule_period", PERIOD), self._rows[-1][1]
+        if period is not None and period <= last:
             expected = f"expected more than the {units.format_time(last)} of the last step"
-            raise InputError(self._where, key, f"{expected}, found {units.format_time(period)}")
+            raise table.refuse("schedule_period", f"{expected}, found {units.format_time(period)}")
         return period
 
     def of_link(self, rate: str, base_bps: int | None, *, lossy: bool = True) -> Schedule | None:

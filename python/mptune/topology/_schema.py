@@ -25,8 +25,10 @@ or duplicates (`loss` and the like) is data, not ACKs. Only tables and types are
 checks the values.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -68,9 +70,9 @@ class FileTable(SourcedTable, kw_only=True):
     name: str
     sender: str
     receiver: str
-    sites: dict[str, Any]
-    core: dict[str, Any] = {}
-    background: list[Any] = []
+    sites: dict[str, SiteTable]
+    core: CoreTable = msgspec.field(default_factory=lambda: CoreTable())
+    background: list[TcpTable | UdpTable] = msgspec.field(default_factory=list)
     description: str = ""
     initial_path: Any = None
     lsrr: Any = None
@@ -80,7 +82,7 @@ class SiteTable(SourcedTable, kw_only=True):
     """`[sites.X]`."""
 
     name: str
-    interfaces: list[Any]
+    interfaces: list[InterfaceTable]
     location: str = ""
     ssh: str | None = None
     lat: float | None = None
@@ -103,7 +105,7 @@ class InterfaceTable(_AccessEffects, kw_only=True):
     queue_up: Any = None
     queue_down: Any = None
     loss: Any = None
-    schedule: list[Any] | None = None
+    schedule: list[InterfaceStepTable] | None = None
     schedule_period: Any = None
     adsl: bool = False
     ipv4: str | None = None
@@ -124,7 +126,7 @@ class SegmentValues(_CoreEffects, kw_only=True):
     rate: Any = None
     trace: Any = None
     queue: Any = None
-    schedule: list[Any] | None = None
+    schedule: list[SegmentStepTable] | None = None
     schedule_period: Any = None
 
 
@@ -137,8 +139,8 @@ class CoreValues(SegmentValues, kw_only=True):
 class CoreTable(CoreValues, kw_only=True):
     """`[core]`."""
 
-    segments: list[Any] = msgspec.field(default_factory=list)
-    shared: list[Any] = msgspec.field(default_factory=list)
+    segments: list[SegmentTable] = msgspec.field(default_factory=list)
+    shared: list[SharedTable] = msgspec.field(default_factory=list)
 
 
 class SegmentTable(CoreValues, kw_only=True):
@@ -194,7 +196,7 @@ class TraceTable(SourcedTable, kw_only=True):
 class TcpTable(SourcedTable, kw_only=True):
     """`[[background]]` with kind = "tcp"."""
 
-    kind: Any
+    kind: Literal["tcp"]
     path: Any
     cc: Any = None
     start: Any = None
@@ -204,7 +206,7 @@ class TcpTable(SourcedTable, kw_only=True):
 class UdpTable(SourcedTable, kw_only=True):
     """`[[background]]` with kind = "udp"."""
 
-    kind: Any
+    kind: Literal["udp"]
     link: Any
     rate: Any
     packet: Any = None

@@ -10,17 +10,14 @@ import gzip
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mptune import units
 from mptune._text import quoted
-from mptune.errors import InputError
 from mptune.files import LIMIT, read_bytes
-from mptune.tables import inside
-from mptune.topology._groups import Group
 from mptune.topology._kinds import RATE, SWITCH, TIME, Kind, choice
 from mptune.topology._schema import TraceTable
-from mptune.topology._values import Ledger, Origin
+from mptune.topology._values import Table
 from mptune.topology.traces import (
     FORMATS,
     GAPS,
@@ -67,41 +64,41 @@ class Trace(NamedTuple):
         return None if series is None else int(self.recording.mean(series))
 
 
-def trace_of(ledger: Ledger, key: str, raw: object, origin: Origin, folder: Path) -> Trace:
-    """The trace at a key.
+def trace_of(table: Table[Any], name: str, folder: Path) -> Trace:
+    """The trace at a key of a table: a name, a value with its origin, or a table with `file`.
 
     Parameters
     ----------
-    raw : as written: a name, a value with its origin, or a table with `file`.
     folder : where relative names start.
 
     Raises
     ------
     InputError : anything that is not as expected.
     """
-    if not (isinstance(raw, dict) and "file" in raw):
-        return ledger.read(key, raw, _kind(folder, None, Source(""), Part()), origin)
-    group = Group(ledger, key, raw, TraceTable, origin)
-    kind = group.optional("format", choice({name: name for name in NAMES}))
+    raw = table.raw(name)
+    asked = table.inner(name, TraceTable) if isinstance(raw, dict) and "file" in raw else None
+    if asked is None:
+        return table.value(name, _kind(folder, None, Source(""), Part()))
+    kind = asked.optional("format", choice({name: name for name in NAMES}))
     part = Part(
-        start_ns=group.optional("start", _START) or 0,
-        stop_ns=group.optional("stop", _START),
-        gaps=group.optional("gaps", choice({name: name for name in GAPS})) or GAPS[0],
-        mean_bps=group.optional("mean", RATE),
-        elsewhere_ns=group.optional("elsewhere", TIME) or 0,
-        hold=group.optional("ends", choice({"repeat": False, "hold": True})) or False,
-        anywhere=group.optional("begins", choice({"start": False, "anywhere": True})) or False,
+        start_ns=asked.optional("start", _START) or 0,
+        stop_ns=asked.optional("stop", _START),
+        gaps=asked.optional("gaps", choice({name: name for name in GAPS})) or GAPS[0],
+        mean_bps=asked.optional("mean", RATE),
+        elsewhere_ns=asked.optional("elsewhere", TIME) or 0,
+        hold=asked.optional("ends", choice({"repeat": False, "hold": True})) or False,
+        anywhere=asked.optional("begins", choice({"start": False, "anywhere": True})) or False,
     )
     if part.hold and part.anywhere:
-        raise group.refuse("begins", 'expected a trace that repeats, found ends = "hold" beside it')
-    one_way = group.optional("one_way", SWITCH) or False
-    source = Source("", _rows(ledger.where, inside(key, "rows"), raw.get("rows")), one_way)
-    trace = group.value("file", _kind(folder, kind, source, part))
+        raise asked.refuse("begins", 'expected a trace that repeats, found ends = "hold" beside it')
+    one_way = asked.optional("one_way", SWITCH) or False
+    source = Source("", _rows(asked), one_way)
+    trace = asked.value("file", _kind(folder, kind, source, part))
     if trace.recording is None:
         given = next((name for name in raw if name in _OF_RECORDINGS), None)
         if given is not None:
             expected = f"expected a trace of another format than mahimahi beside it, found {trace.name}"
-            raise group.refuse(given, expected)
+            raise asked.refuse(given, expected)
     return trace
 
 
@@ -123,7 +120,8 @@ def _start(text: str) -> int:
 _START = Kind(_start, units.format_time, "90 s")
 
 
-def _rows(where: str, key: str, raw: object) -> Mapping[str, str]:
+def _rows(asked: Table[TraceTable]) -> Mapping[str, str]:
+    raw: object = asked.raw("rows")
     if raw is None:
         return {}
     if (
@@ -132,7 +130,7 @@ def _rows(where: str, key: str, raw: object) -> Mapping[str, str]:
         or not all(isinstance(value, str) and len(value) <= _LONGEST for value in raw.values())
     ):
         expected = 'expected a table of columns and texts such as { unit_id = "386" }'
-        raise InputError(where, key, f"{expected}, found {quoted(raw)}")
+        raise asked.refuse("rows", f"{expected}, found {quoted(raw)}")
     return raw
 
 
