@@ -51,7 +51,7 @@ def test_what_is_inside_anything_is_not_checked():
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"mayor": {"nam": "A"}}, "here.mayor.nam: unknown key, expected one of name"),
+        ({"mayor": {"title": "A"}}, "here.mayor.title: unknown key, expected one of name"),
         ({"mayor": {}}, "here.mayor.name: expected, but missing"),
         ({"mayor": "A"}, "here.mayor: expected a table, found text"),
         ({"people": [{"name": "A"}]}, "here.people: expected a table, found a list of tables"),

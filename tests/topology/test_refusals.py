@@ -28,7 +28,12 @@ CORE = '[[core.segments]]\npath = "1-3"'
         ),
         ('sender = "A"', 'sender = "C"', "sender", "one of the file's sites (A, B), found 'C'"),
         ('receiver = "B"', 'receiver = "A"', "receiver", "a site other than the sender"),
-        ("[core]", '[sites.C]\nname = "C"\ninterfaces = []\n[core]', "sites.C", "only sites that are sender or receiver"),
+        (
+            "[core]",
+            '[sites.C]\nname = "C"\ninterfaces = []\n[core]',
+            "sites.C",
+            "only sites that are sender or receiver",
+        ),
         ('receiver = "B"', "", "receiver", "expected, but missing"),
         ('isp = "One"', "", "sites.A.interfaces[0].isp", "expected, but missing"),
         ('isp = "One"', "isp = 1", "sites.A.interfaces[0].isp", "expected text, found a whole number"),
