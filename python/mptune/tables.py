@@ -3,8 +3,10 @@
 It knows no keys or values; an error is one line that names the file and the key.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -13,6 +15,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from mptune import files
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 
 Table = TypeVar("Table", bound=msgspec.Struct)
@@ -111,20 +114,23 @@ def convert(raw: object, table: type[Table], where: str, key: str) -> Table:
     return table(**values)
 
 
-def _one_of_kinds(raw: object, kinds: Sequence[type[msgspec.Struct]], where: str, key: str) -> msgspec.Struct:
+def _one_of_kinds(raw: object, kinds: _Kinds, where: str, key: str) -> msgspec.Struct:
     """A table of one of several types, which its `kind` names."""
-    if len(kinds) == 1 or not isinstance(raw, dict):
-        return convert(raw, kinds[0], where, key)
-    named = {get_args(get_type_hints(kind)["kind"])[0]: kind for kind in kinds}
+    if len(kinds) == 1:
+        return convert(raw, next(iter(kinds.values())), where, key)
+    if not isinstance(raw, dict):
+        raise InputError(where, key, f"expected a table, found {quoted(raw)}")
     if "kind" not in raw:
         raise InputError(where, inside(key, "kind"), "expected, but missing")
-    if raw["kind"] not in tuple(named):
-        raise InputError(where, inside(key, "kind"), one_of(named, raw["kind"]))
-    return convert(raw, named[raw["kind"]], where, key)
+    if raw["kind"] not in tuple(kinds):
+        raise InputError(where, inside(key, "kind"), one_of(kinds, raw["kind"]))
+    return convert(raw, kinds[raw["kind"]], where, key)
 
 
+#: Types of tables by their `kind`; one alone need not have one.
+_Kinds = dict[object, type[msgspec.Struct]]
 #: What holds tables at a field (list, dict or None), and their types.
-_Inner = tuple[object, tuple[type[msgspec.Struct], ...]]
+_Inner = tuple[object, _Kinds]
 
 
 @cache
@@ -136,8 +142,13 @@ def _inner(table: type[msgspec.Struct]) -> dict[str, _Inner]:
             container = get_origin(part)
             kinds = _alternatives(get_args(part)[-1]) if container in (list, dict) else (part,)
             if all(isinstance(kind, type) and issubclass(kind, msgspec.Struct) for kind in kinds):
-                found[name] = container, kinds
+                named: _Kinds = {_kind(kind) if len(kinds) > 1 else None: kind for kind in kinds}
+                found[name] = container, named
     return found
+
+
+def _kind(table: type[msgspec.Struct]) -> object:
+    return get_args(get_type_hints(table)["kind"])[0]
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
