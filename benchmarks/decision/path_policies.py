@@ -1,4 +1,4 @@
-"""A path policy beside the kernel's scheduler and each path alone: on networks that stay, and on dynamics.
+"""A path policy or a scheduler beside the kernel's and each path alone: networks that stay, and dynamics.
 
 Networks that stay as they are: saturated senders for 10 s, each path with a bottleneck of its own and a queue
 of 50 ms; buffers of parts of the product of all rates and the largest RTT, and buffers that grow as hosts'
@@ -12,6 +12,8 @@ against the best path of each dynamic.
 `--testbed simulated` needs nothing, `virtual` a kernel for guests (half an hour for three runs); `namespaces`
 needs root, a quiet machine, and some 40 minutes. With --write-docs the tables go to
 docs/explanation/scheduling.md.
+
+`--policy scheduler=hold` measures the scheduler of that name in place of a path policy.
 
 `--before` and `--after` a change of a policy measure the pair alone, and compare case by case. Changes are
 tried on the dynamics of `--seed 3000000`, and judged once by those of other seeds.
@@ -68,6 +70,8 @@ FIRST_SEED = 7_000_000
 _SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95)
 _MS = 1_000_000
 _T = TypeVar("_T")
+#: Before the name of a scheduler.
+_SCHEDULER = "scheduler="
 
 
 class Case(NamedTuple):
@@ -175,6 +179,20 @@ def _mbps(observation: Observation) -> float:
     return observation.in_order_bytes * 8 / SECONDS / 1e6
 
 
+def _under(trial: Trial, policy: str) -> Trial:
+    """The trial under a path policy, or under another scheduler."""
+    _, _, scheduler = policy.partition(_SCHEDULER)
+    if scheduler:
+        return msgspec.structs.replace(trial, scheduler=scheduler)
+    return msgspec.structs.replace(trial, cc=_named(trial.cc, policy))
+
+
+def _named(cc: str, policy: str) -> str:
+    """Congestion control and policy, or scheduler, for the tables."""
+    _, _, scheduler = policy.partition(_SCHEDULER)
+    return f"{cc}, scheduler {scheduler}" if scheduler else f"{cc}+{policy}"
+
+
 def _trials(case: Case, cc: str, policy: str) -> dict[str, Trial]:
     """The contenders of a case: every path alone, all of them, and all of them under the policy."""
     network = topology(case.paths)
@@ -195,7 +213,7 @@ def _trials(case: Case, cc: str, policy: str) -> dict[str, Trial]:
         path.label: change(common, protocol="tcp", pm="default", initial_path=path.label)
         for path in network.paths
     }
-    return {**alone, cc: common, f"{cc}+{policy}": change(common, cc=f"{cc}+{policy}")}
+    return {**alone, cc: common, _named(cc, policy): _under(common, policy)}
 
 
 def measure(runner: Runner, trials: Mapping[str, Trial], runs: int) -> dict[str, list[float]]:
@@ -217,7 +235,7 @@ def compared(runner: Runner, case: Case, cc: str, policy: str, runs: int) -> Row
     """All contenders of one case."""
     gained = measure(runner, _trials(case, cc, policy), runs)
     means = {name: statistics.fmean(values) for name, values in gained.items()}
-    paired = f"{cc}+{policy}"
+    paired = _named(cc, policy)
     return Row(
         network=case.title(),
         buffer=case.buffer(),
@@ -239,18 +257,20 @@ class Dynamic(msgspec.Struct, frozen=True, kw_only=True):
     best: float
 
 
-def _in_dynamic(drawn: Drawn, seed: int, cc: str, path: str | None = None) -> float:
+def _in_dynamic(drawn: Drawn, seed: int, path: str | None = None, policy: str = "") -> float:
     """Mbit/s over all paths of a dynamic, or over one alone."""
     trial = Trial(
         topology=drawn.topology,
         pm="fullmesh" if path is None else "default",
-        cc=cc,
+        cc=drawn.cc,
         buffer_bytes=drawn.buffer_bytes,
         seed=seed,
         workload=Bulk(duration_ns=drawn.duration_ns),
         initial_path=path,
         script=drawn.script,
     )
+    if policy:
+        trial = _under(trial, policy)
     return testbed("simulated").run(trial).in_order_bytes * 8e3 / drawn.duration_ns
 
 
@@ -258,7 +278,7 @@ def under_policy(arguments: tuple[int, str]) -> tuple[str, float]:
     """A name for the dynamic of a seed, and Mbit/s under a policy's name."""
     seed, policy = arguments
     drawn = random_dynamic(seed)
-    return f"seed {seed} ({drawn.cc})", _in_dynamic(drawn, seed, f"{drawn.cc}+{policy}")
+    return f"seed {seed} ({drawn.cc})", _in_dynamic(drawn, seed, policy=policy)
 
 
 def dynamic(arguments: tuple[int, str]) -> Dynamic:
@@ -270,9 +290,9 @@ def dynamic(arguments: tuple[int, str]) -> Dynamic:
         seed=seed,
         cc=drawn.cc,
         description=drawn.description,
-        policy=mbps(f"{drawn.cc}+{policy}"),
-        fullmesh=mbps(drawn.cc),
-        best=max(mbps(drawn.cc, path.label) for path in drawn.topology.paths),
+        policy=mbps(policy=policy),
+        fullmesh=mbps(),
+        best=max(mbps(path.label) for path in drawn.topology.paths),
     )
 
 
@@ -302,7 +322,7 @@ def ratios(dynamics: Sequence[Dynamic], policy: str) -> dict[str, list[float]]:
 
 def table(rows: Sequence[Row], cc: str, policy: str) -> list[list[str]]:
     """A line for each case."""
-    head = ["Mbit/s / ms RTT", "buffer", "best path", cc, f"{cc}+{policy}", "of best path", f"of {cc}"]
+    head = ["Mbit/s / ms RTT", "buffer", "best path", cc, _named(cc, policy), "of best path", f"of {cc}"]
     lines = [
         [
             row.network,
@@ -342,6 +362,11 @@ def _show(lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> None:
         console.print(remark)
 
 
+def _what(policy: str) -> str:
+    """Of tables and of files: what was measured."""
+    return "schedulers" if policy.startswith(_SCHEDULER) else "path policies"
+
+
 def over_networks(arguments: argparse.Namespace) -> None:
     """Measure the networks that stay, print, write."""
     with Runner(arguments.testbed) as runner:
@@ -352,11 +377,11 @@ def over_networks(arguments: argparse.Namespace) -> None:
     lines, remarks = table(rows, arguments.cc, arguments.policy), facts(rows, arguments.runs)
     _show(lines, remarks)
     kept = {"machine": machine(), "runs": arguments.runs, "rows": msgspec.to_builtins(rows), "facts": remarks}
-    write(f"path-policies-{arguments.testbed}", kept)
+    write(f"{_what(arguments.policy)}-{arguments.testbed}".replace(" ", "-"), kept)
     if arguments.write_docs:
         docs.replace(
             DOCS,
-            f"path policies, {arguments.testbed.partition(':')[0]}",
+            f"{_what(arguments.policy)}, {arguments.testbed.partition(':')[0]}",
             "\n".join([*docs.table(lines), "", *(f"- {remark}" for remark in remarks)]),
         )
 
@@ -367,9 +392,9 @@ def over_dynamics(arguments: argparse.Namespace) -> None:
     lines = _ratios.table(ratios(done, arguments.policy), _SHARES)
     _show(lines, [])
     kept = {"machine": machine(), "dynamics": msgspec.to_builtins(done), "table": lines}
-    write("path-policies-dynamics", kept)
+    write(f"{_what(arguments.policy)}-dynamics".replace(" ", "-"), kept)
     if arguments.write_docs:
-        docs.replace(DOCS, "path policies, dynamics", _ratios.markdown(len(done), lines, []))
+        docs.replace(DOCS, f"{_what(arguments.policy)}, dynamics", _ratios.markdown(len(done), lines, []))
 
 
 def of_a_change(arguments: argparse.Namespace) -> None:
@@ -377,7 +402,7 @@ def of_a_change(arguments: argparse.Namespace) -> None:
     if arguments.dynamics:
         name, what, words = "dynamics", arguments.policy, ("policy", "dynamics", "seed")
     else:
-        name, what = arguments.testbed, f"{arguments.cc}+{arguments.policy}"
+        name, what = arguments.testbed, _named(arguments.cc, arguments.policy)
         words = ("cc", "policy", "runs")
     name, options = f"path-policies-{name}", {word: getattr(arguments, word) for word in words}
     before = {} if arguments.before else _before.kept(name, options)
@@ -417,7 +442,7 @@ def main() -> None:
         "--testbed", default="simulated", help="simulated, virtual:RELEASE or namespaces (simulated)"
     )
     parser.add_argument("--cc", default="cubic", help="window algorithm (cubic)")
-    parser.add_argument("--policy", default="hold", help="path policy (hold)")
+    parser.add_argument("--policy", default="hold", help="path policy, or scheduler=NAME (hold)")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"of each contender ({RUNS})")
     parser.add_argument("--dynamics", type=int, default=0, help="how many, instead of networks that stay")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help=f"of the first dynamic ({FIRST_SEED})")

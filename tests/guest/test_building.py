@@ -117,7 +117,7 @@ def compiled(monkeypatch, tmp_path):
     monkeypatch.setattr(building, "_step", lambda *_, **__: None)
     monkeypatch.setattr(building, "_check", lambda _: None)
     monkeypatch.setattr(building, "_kept", lambda kernel, _: kernel)
-    monkeypatch.setattr(machine, "facts", lambda _: Facts("7.3.4", ("reno",)))
+    monkeypatch.setattr(machine, "facts", lambda _: Facts("7.3.4", ("reno",), ("default",)))
     compiled: list[set[str]] = []
     seen: dict[str, int] = {}
 
@@ -139,6 +139,7 @@ def test_a_kept_tree_is_unpacked_once_and_only_what_changed_is_compiled(
     archive = source(
         **{
             "include/net/tcp.h": "cong_control)(struct sock *sk, u32 ack, int flag",
+            "include/net/mptcp.h": "int (*get_send)(struct mptcp_sock *msk);",
             "net/ipv4/tcp_cubic.c": "__bpf_kfunc static int x;\n",
             "net/ipv4/Makefile": "",
             "drivers/net/Makefile": "",
@@ -171,3 +172,20 @@ def test_what_a_killed_build_left_is_removed_and_a_running_one_is_not(build, eve
         with pytest.raises(MptuneError, match="another build is at work"):
             build("7.3")
         assert left(cache) == ["build-running"]
+
+
+@pytest.mark.parametrize(("hook", "has_scheduler"), [("get_send", True), ("get_subflow", False)])
+def test_the_scheduler_is_part_of_kernels_with_the_interface_that_it_is_written_for(
+    tmp_path, hook, has_scheduler
+):
+    files = {
+        "include/net/tcp.h": "",
+        "include/net/mptcp.h": f"int (*{hook})(struct mptcp_sock *msk);",
+        "net/ipv4/tcp_cubic.c": "",
+        "net/ipv4/Makefile": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    builtin.add(tmp_path)
+    assert ("scheduler/hold.o" in (tmp_path / "net/ipv4/mptune/Makefile").read_text()) == has_scheduler

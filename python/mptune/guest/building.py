@@ -214,6 +214,7 @@ def _made(kept: Kept, digests: tuple[str, str], work: Path, jobs: int, progress:
             ["gcc", "--version"], capture_output=True, text=True, check=True
         ).stdout.split("\n", 1)[0],
         congestion_controls=tuple(sorted(facts.congestion_controls)),
+        schedulers=tuple(sorted(facts.schedulers)),
     )
     return _kept(kernel, program)
 

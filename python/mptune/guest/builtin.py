@@ -1,4 +1,4 @@
-"""mptune's congestion controls as a part of a guest's kernel: User Mode Linux runs no BPF programs.
+"""mptune's congestion controls and scheduler as a part of a guest's kernel, which runs no BPF programs.
 
 The text is that of the BPF programs (`bpf/`). This puts it into a kernel's tree, with a source of a few lines
 for each window algorithm that kernels lack, and for each pair of a window algorithm and a path policy. In the
@@ -21,8 +21,10 @@ _FOLDER = "mptune"
 #: Window algorithms that every kernel for guests has itself.
 _OF_THE_KERNEL = {"cubic", "reno", "hybla", "scalable", "vegas"}
 
-#: Table of path parameters.
-_TABLE = "builtin/table.c"
+#: Table of path parameters, and the scheduler.
+_TABLE, _SCHEDULER = "builtin/table.c", "scheduler/hold.c"
+#: The interface that the scheduler is written for (include/net/mptcp.h of Linux 7.x).
+_SCHEDULERS = "(*get_send)(struct mptcp_sock *msk)"
 
 _SOURCE = """\
 #define ALGORITHM {name}
@@ -53,7 +55,7 @@ def texts() -> list[Path]:
     """Every file of the programs' text."""
     folders = ("builtin/bpf", "builtin", "congestion", "include", "scheduling")
     headers = (file for folder in folders for file in sorted((PROGRAMS / folder).glob("*.h")))
-    return [PROGRAMS / "program.bpf.c", PROGRAMS / _TABLE, *headers]
+    return [PROGRAMS / "program.bpf.c", PROGRAMS / _TABLE, PROGRAMS / _SCHEDULER, *headers]
 
 
 def digest() -> str:
@@ -64,11 +66,13 @@ def digest() -> str:
 def add(tree: Path) -> None:
     """Add them to a kernel's tree, or bring those that are there up to date.
 
-    Pairs need the hook `cong_control` with the ACK's flags (Linux 6.10).
+    Pairs need the hook `cong_control` with the ACK's flags (Linux 6.10), the scheduler the hook `get_send`.
     """
     header = (tree / "include/net/tcp.h").read_text()
     contents = {str(file.relative_to(PROGRAMS)): file.read_bytes() for file in texts()}
     objects = [str(Path(_TABLE).with_suffix(".o"))]
+    if _SCHEDULERS in (tree / "include/net/mptcp.h").read_text():
+        objects.append(str(Path(_SCHEDULER).with_suffix(".o")))
     for cc in names(pairs="cong_control)(struct sock *sk, u32 ack, int flag" in header):
         name = cc.replace(PLUS, "_")
         includes = "".join(f'#include "{part}.h"\n' for part in _parts(cc))

@@ -108,8 +108,18 @@ def _prepare() -> None:
 
 
 def _facts(_: dict[str, Any]) -> bytes:
-    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    return json.dumps({"version": platform.release(), "congestion_controls": available}).encode()
+    facts = {
+        "version": platform.release(),
+        "congestion_controls": _words("net/ipv4/tcp_available_congestion_control"),
+        "schedulers": _words("net/mptcp/available_schedulers") or ["default"],
+    }
+    return json.dumps(facts).encode()
+
+
+def _words(sysctl: str) -> list[str]:
+    """Of a setting with several; none if this release has no such setting."""
+    file = Path("/proc/sys", sysctl)
+    return file.read_text().split() if file.exists() else []
 
 
 def _print(answer: bytes) -> None:

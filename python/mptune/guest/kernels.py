@@ -34,6 +34,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     programs : digest of the latter's text alone; empty where an earlier mptune built it.
     compiler : its first line of `--version`.
     congestion_controls : of the kernel itself, by the kernel's names.
+    schedulers : of MPTCP, likewise.
     """
 
     release: str
@@ -43,6 +44,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     compiler: str
     programs: str = ""
     congestion_controls: tuple[str, ...]
+    schedulers: tuple[str, ...] = ("default",)
 
     @property
     def program(self) -> Path:

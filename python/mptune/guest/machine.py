@@ -51,6 +51,7 @@ class Facts(msgspec.Struct, frozen=True):
 
     version: str
     congestion_controls: tuple[str, ...]
+    schedulers: tuple[str, ...]
 
 
 def facts(program: Path) -> Facts:

@@ -16,6 +16,11 @@ def available() -> tuple[str, ...]:
     return tuple((sysctls.read("net.ipv4.tcp_available_congestion_control") or "").split())
 
 
+def schedulers() -> tuple[str, ...]:
+    """Names of the kernel's schedulers of MPTCP; before Linux 6.8 it does not tell them."""
+    return tuple((sysctls.read("net.mptcp.available_schedulers") or "default").split())
+
+
 def module(cc: str) -> str | None:
     """Kernel module that provides a congestion control, if it was built for the running kernel."""
     name = f"tcp_{cc}"  # like all of net/ipv4/tcp_*.c

@@ -31,7 +31,7 @@ from mptune.testbeds import only_stack, own_clock
 from mptune.topology import Topology
 from mptune.trial import Observation, PlannedTrial, Ran, Record, SubflowRecord
 from mptune.trial.records import in_ms, others_of, parts_of, settings_of
-from mptune.trial.stacks import MEMBERS, TOLD
+from mptune.trial.stacks import MEMBERS, in_a_kernel
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
 _COMMIT_S = 0.2
@@ -148,7 +148,10 @@ class Store:
         recognises the trials of an earlier one; so is the stack on a testbed that has only one, apart from
         the abilities of its kernel.
         """
-        leave_out = {"topology", *(set(MEMBERS) - set(TOLD) if only_stack(testbed) else ())}
+        leave_out = {
+            "topology",
+            *(set(MEMBERS) - in_a_kernel(planned.trial.members).keys() if only_stack(testbed) else ()),
+        }
         parts = [testbed, planned.purpose, planned.round, planned.run, planned.withdrawn]
         text = json.dumps([*parts, settings_of(planned.trial, leave_out)]).encode()
         return blake2b(self._topology(planned.trial.topology) + text, digest_size=_KEY_BYTES).digest()

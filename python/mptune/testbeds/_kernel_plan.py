@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from mptune.errors import InputError
+from mptune.errors import InputError, one_of
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES, TcpBackground
 from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, memory, size_of
-from mptune.trial.stacks import flag, refusal, sysctls_of
+from mptune.trial.stacks import DECLARED, flag, in_a_kernel, refusal, sysctls_of
 from mptune.units import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mptune.linux.addresses import Named, NamedInterface, NamespaceInterface, Side
     from mptune.linux.assignment import Assignment
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Action, Plan
     from mptune.linux.namespace_venue import Links
     from mptune.linux.programs import Job
+
+#: MPTCP's scheduler in every kernel, by the kernel's name for it.
+DEFAULT_SCHEDULER = "default"
 
 #: The kernel's sizes of buffers are of the type int, bytes.
 _LARGEST_LIMIT = 2**31 - 1
@@ -51,7 +54,12 @@ _OTHERS_BYTES = 8 * 2**20
 _TOKEN_BYTES = 16
 
 
-def check(trial: Trial, testbed: str, memory_bytes: int | None = None) -> None:
+def check(
+    trial: Trial,
+    testbed: str,
+    memory_bytes: int | None = None,
+    schedulers: Sequence[str] = (DEFAULT_SCHEDULER,),
+) -> None:
     """Refuse what no kernel can do.
 
     Parameters
@@ -59,6 +67,7 @@ def check(trial: Trial, testbed: str, memory_bytes: int | None = None) -> None:
     testbed : where.
     memory_bytes : what the kernel that has both ends charges to TCP before it prunes; None where it is not
         known, or each end has a kernel of its own.
+    schedulers : of that kernel, by its names for them.
 
     Raises
     ------
@@ -74,6 +83,7 @@ def check(trial: Trial, testbed: str, memory_bytes: int | None = None) -> None:
     if refused := refusal(trial.members, "linux", testbed):
         name, expected = refused
         raise InputError(flag(name), "", expected)
+    _check_scheduler(trial, schedulers)
     for name, expected in trial.path_parameters.misfits((trial.cc,)):
         raise InputError(f"--{name}", "", expected)
     if isinstance(trial.workload, Mix):
@@ -82,6 +92,15 @@ def check(trial: Trial, testbed: str, memory_bytes: int | None = None) -> None:
         _check_tcp(trial)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
+
+
+def _check_scheduler(trial: Trial, schedulers: Sequence[str]) -> None:
+    """Refuse a scheduler of MPTCP that the kernel was built without."""
+    _, found = in_a_kernel(trial.members).get("scheduler", ("", DEFAULT_SCHEDULER))
+    if found not in schedulers:
+        ours = [name for name, theirs in DECLARED["scheduler"].in_kernel.items() if theirs in schedulers]
+        more = "only guests of Linux 7.3 have more (mptune kernel build)"
+        raise InputError("--scheduler", "", f"{one_of(ours, trial.scheduler)}: {more}")
 
 
 def _check_memory(trial: Trial, memory_bytes: int) -> None:

@@ -129,7 +129,7 @@ class NamespacesTestbed(Testbed):
         self.check_network(trial.topology)
         for cc in dict.fromkeys((trial.cc, *(flow.cc for flow in _kernel_plan.others(trial)))):
             congestion.check(cc)
-        _kernel_plan.check(trial, self.name, doctor.tcp_memory())
+        _kernel_plan.check(trial, self.name, doctor.tcp_memory(), congestion.schedulers())
         for name, (sysctl, _) in in_a_kernel(trial.members).items():
             if not sysctls.file(sysctl).exists():
                 raise InputError(flag(name), "", f"expected none: this kernel has no {sysctl}")

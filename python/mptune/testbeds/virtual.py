@@ -105,7 +105,7 @@ class VirtualTestbed(Testbed):
                 release = self.kernel.release
                 expected = f"expected a kernel of this version of mptune: mptune kernel build {release}"
                 raise InputError("path parameters", "", expected)
-        _kernel_plan.check(trial, self.name, memory.BOTH_PRESSURE)
+        _kernel_plan.check(trial, self.name, memory.BOTH_PRESSURE, self.kernel.schedulers)
 
     def _check_text(self, cc: str) -> None:
         """Refuse a congestion control of mptune whose text is not the one that the kernel was built with."""

@@ -7,8 +7,8 @@ HyStart is in neither bundle: Cubic has it on both, with the same thresholds (Li
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 
@@ -24,6 +24,7 @@ class Member:
     bounds : of a number.
     unset : the value that holds where none is given, for the help.
     sysctl : the kernel's setting for it; without one it is what the kernel is.
+    in_kernel : of a word, those that a kernel may have, by the simulator's: its own names for them.
     """
 
     help: str
@@ -31,6 +32,13 @@ class Member:
     bounds: tuple[int, int] | None = None
     unset: str = "the stack's"
     sysctl: str = ""
+    in_kernel: Mapping[str, str] = field(default_factory=dict)
+
+    def told(self, value: object) -> str | None:
+        """The value as a kernel is told it; None if it cannot be told."""
+        if not self.sysctl:
+            return None
+        return self.in_kernel.get(value) if isinstance(value, str) else str(int(cast("int", value)))
 
 
 class Members(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +66,15 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
         the least one as their period, earlier ones 200 ms.
     """
 
-    scheduler: Annotated[str, Member("Another scheduler.", names="schedulers")] = "kernel"
+    scheduler: Annotated[
+        str,
+        Member(
+            "Another scheduler.",
+            names="schedulers",
+            sysctl="net.mptcp.scheduler",
+            in_kernel={"kernel": "default", "hold": "hold"},
+        ),
+    ] = "kernel"
     accounting: Annotated[str, Member("What counts as buffer use.", names="accountings")] = "linux"
     opportunistic: Annotated[bool, Member("Opportunistic retransmission and penalisation.")] = False
     olia_integers: Annotated[bool, Member("OLIA grows in whole 1/1024 of a segment for each ACK.")] = False
@@ -157,7 +173,8 @@ def in_a_kernel(members: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Members that a kernel has to be told, since they are not its defaults: sysctl and value, by member."""
     plain = Members()
     changed = [name for name in TOLD if members[name] != getattr(plain, name)]
-    return {name: (DECLARED[name].sysctl, str(int(members[name]))) for name in changed}
+    told = {name: DECLARED[name].told(members[name]) for name in changed}
+    return {name: (DECLARED[name].sysctl, value) for name, value in told.items() if value is not None}
 
 
 def sysctls_of(members: Mapping[str, Any]) -> dict[str, str]:
@@ -218,7 +235,7 @@ def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, s
     None if the members are those of that stack, or of the one of the release that the testbed's name ends
     with, apart from those that can be set in a kernel (`TOLD`).
     """
-    told = {name: members[name] for name in TOLD}
+    told = {name: members[name] for name in TOLD if DECLARED[name].told(members[name]) is not None}
     expected = msgspec.structs.asdict(STACKS[only]) | told
     released = STACKS.get(f"{only}-{testbed.partition(':')[2]}", STACKS[only])
     if members in (expected, msgspec.structs.asdict(released) | told):

@@ -129,6 +129,8 @@ pub struct Peer {
     pub paced: f64,
     /// The pacing rate of the path policy or the controller, segments per ns, 0 if neither has one.
     pub pace: f64,
+    /// Its delivery rate (Linux `rate_delivered`, `rate_interval_us`), segments per ns; 0 before a sample, and where none are taken.
+    pub delivers: f64,
     /// The path policy holds it: its pacing rate is 0.
     pub held: bool,
     /// It has made no progress since its last RTO; known under a path policy alone.

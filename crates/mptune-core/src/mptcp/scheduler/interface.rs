@@ -18,6 +18,8 @@ pub struct Candidates<'a> {
     pub burst_may_end: bool,
     /// Segments the shared buffers can hold in total.
     pub whole_window: Seq,
+    /// Segments that the connection may have under way now: the smaller of the peer's window and the send buffer.
+    pub under_way: f64,
     /// The current time.
     pub now: Nanos,
 }
@@ -65,6 +67,9 @@ pub trait Scheduler {
     const STYLE: Style = Style::Pull;
     /// It has no state and always selects the only ready subflow, so that it need not be called.
     const TAKES_ONLY_READY: bool = false;
+
+    /// It goes by delivery rates ([`Peer::delivers`]).
+    const RATE_SAMPLES: bool = false;
 
     /// The subflow that takes the next segment, one of `candidates.ready`; none to wait for a better one. (With
     /// [`Style::Push`], a subflow is ready if its send queue has room.)

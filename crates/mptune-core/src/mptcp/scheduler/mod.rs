@@ -5,6 +5,7 @@
 
 pub mod blest;
 pub mod ecf;
+pub mod hold;
 mod interface;
 pub mod kernel;
 pub mod minrtt;
@@ -46,6 +47,11 @@ macro_rules! schedulers {
                 match self { $(Self::$variant(_) => <$type as Scheduler>::TAKES_ONLY_READY),+ }
             }
 
+            /// [`Scheduler::RATE_SAMPLES`].
+            pub fn rate_samples(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as Scheduler>::RATE_SAMPLES),+ }
+            }
+
             /// [`Scheduler::select`].
             #[inline]
             pub fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
@@ -74,6 +80,7 @@ schedulers! {
     "blest" => Blest(blest::Blest),
     "ecf" => Ecf(ecf::Ecf),
     "kernel" => Kernel(kernel::Kernel),
+    "hold" => Hold(hold::Hold),
 }
 
 #[cfg(test)]
@@ -111,6 +118,15 @@ pub(crate) mod testing {
         let ready = subflows.iter().enumerate().filter(|(_, s)| f64::from(s.outstanding) < s.cwnd);
         let ready = ready.fold(0, |set, (i, _)| set | 1 << i);
         let usable = (1 << subflows.len()) - 1;
-        Candidates { subflows, ready, usable, window, burst_may_end: true, whole_window, now: 0 }
+        Candidates {
+            subflows,
+            ready,
+            usable,
+            window,
+            burst_may_end: true,
+            whole_window,
+            under_way: f64::from(whole_window),
+            now: 0,
+        }
     }
 }

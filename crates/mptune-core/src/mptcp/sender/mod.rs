@@ -102,7 +102,9 @@ impl DataSender {
             timers: Timers::new(number, options, io),
             fails_at_timeout,
             members: options.members,
-            rate_samples: options.controller.rate_samples() || options.path_policy.is_some(),
+            rate_samples: options.controller.rate_samples()
+                || options.path_policy.is_some()
+                || options.scheduler.rate_samples(),
             header: options.header(),
             lengths: options.lengths(),
         }

@@ -288,6 +288,7 @@ impl DataSender {
         if let Some(id) = self.scheduling.only_ready(ready) {
             return Some(id);
         }
-        self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
+        let (may_end, under_way) = (self.buffer.burst_may_end(), self.buffer.window());
+        self.scheduling.select(now, ready, window, may_end, under_way)
     }
 }

@@ -86,6 +86,7 @@ impl Scheduling {
         ready: u64,
         window: Seq,
         burst_may_end: bool,
+        under_way: f64,
     ) -> Option<SubflowId> {
         self.policy.select(Candidates {
             subflows: &self.peers,
@@ -94,6 +95,7 @@ impl Scheduling {
             window,
             burst_may_end,
             whole_window: self.whole_window,
+            under_way,
             now,
         })
     }

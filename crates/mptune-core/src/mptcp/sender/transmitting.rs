@@ -191,8 +191,8 @@ impl DataSender {
             peer.memory =
                 f64::from(peer.outstanding) + subflow.queue.packets() as f64 * self.overhead;
         }
+        peer.timed_out = subflow.timed_out;
         if let Some(paces) = &self.scheduling.paces {
-            peer.timed_out = subflow.timed_out;
             paces.apply(id, peer);
         }
         let pulls = self.scheduling.style != Style::Push;

@@ -325,6 +325,7 @@ impl Sender {
             sent: self.outstanding(),
             paced: self.paced,
             pace: self.pacing.rate(),
+            delivers: self.delivery_rate().unwrap_or(0.0),
             held: false,
             timed_out: false,
         }

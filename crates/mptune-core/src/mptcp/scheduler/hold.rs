@@ -1,0 +1,305 @@
+//! hold as a scheduler of the kernel (`bpf/scheduler/hold.c`, whose equations these are): before each burst, for the subflows by
+//! `min_rtt N`, the quickest first.
+//!
+//! ```text
+//! (1)  R = sum of rate_j over the quicker subflows j that are not held and have made progress since an RTO
+//! (2)  T = max(srtt, 7/5 min_rtt) N
+//! (3)  hold if R T > W
+//! (4)  wait = queued / (2 min(rate, cwnd / srtt)): the shortest of those that are not held takes the burst
+//! (5)  N = max(1, burst / cwnd), and 1 before the first loss
+//! (6)  unsent <= max(cwnd, 3 rate max_j(srtt_j)) over the subflows j that are not held
+//! (7)  unsent and in flight <= 3 rate min_rtt while R (T + srtt N) > W, and before the first loss beside a quicker one
+//! ```
+//!
+//! where `rate` is the largest delivery rate of this and the last period of 2 s, and `W` what the connection may have under way.
+//! Unlike the path policy of this name (`pathpolicy::hold`) it has no hysteresis, and paces nobody.
+
+use super::kernel::{BURST, pacing_rate};
+use super::{Candidates, Scheduler, Style, bits};
+use crate::congestion::{INFINITE_SSTHRESH, Peer};
+use crate::units::{NEVER, Nanos, SECOND};
+
+/// Equation 2: the least time that a segment is under way, in parts of the smallest RTT.
+const LEAST_RTTS: f64 = 7.0 / 5.0;
+/// Equation 4: what a subflow asks for, in parts of what it delivers.
+const DEMAND: f64 = 2.0;
+/// Equation 6: what may wait, in parts of what is delivered in the longest RTT.
+const WAITING_RTTS: f64 = 3.0;
+/// Equation 7: what may be queued or in flight, in parts of what is delivered in the smallest RTT; and always, segments.
+const QUEUED_RTTS: f64 = 3.0;
+const LEAST_QUEUED: f64 = 4.0;
+
+/// Length of a period.
+const PERIOD: Nanos = 2 * SECOND;
+
+fn starts(peer: &Peer) -> bool {
+    peer.ssthresh >= INFINITE_SSTHRESH
+}
+
+/// Equation 5: round trips until the last segment of a burst is acknowledged.
+fn rounds(peer: &Peer) -> f64 {
+    if starts(peer) { 1.0 } else { (BURST / peer.window.max(1.0)).max(1.0) }
+}
+
+/// Time of a burst on an empty path, ns: by this, paths are quicker or slower.
+fn least_time(peer: &Peer) -> f64 {
+    peer.min_rtt as f64 * rounds(peer)
+}
+
+/// T of equation 2, ns.
+fn under_way(peer: &Peer) -> f64 {
+    (peer.srtt as f64).max(LEAST_RTTS * peer.min_rtt as f64) * rounds(peer)
+}
+
+/// Largest delivery rates of a period and the one before it, segments per ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Memory {
+    period: Nanos,
+    best: [f64; 2],
+}
+
+impl Memory {
+    fn remember(&mut self, now: Nanos, rate: f64) -> f64 {
+        let period = now / PERIOD;
+        if period != self.period {
+            let last = if period == self.period + 1 { self.best[0] } else { 0.0 };
+            *self = Self { period, best: [0.0, last] };
+        }
+        self.best[0] = self.best[0].max(rate);
+        self.best[0].max(self.best[1])
+    }
+}
+
+/// A subflow that may carry data.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    id: usize,
+    time: f64,
+    /// Segments per ns; 0 before a sample.
+    rate: f64,
+    /// R of equation 1, segments per ns.
+    quicker: f64,
+    held: bool,
+}
+
+/// The burst being handed out.
+#[derive(Debug, Clone, Default)]
+pub struct Hold {
+    chosen: usize,
+    chosen_at: Nanos,
+    /// Full segments.
+    left: f64,
+    /// Of each subflow.
+    memories: Vec<Memory>,
+    /// Room for the decisions of one choice.
+    order: Vec<Candidate>,
+}
+
+impl Hold {
+    /// Equations 1 and 3; the longest RTT of those that are not held, ns.
+    fn decide(&mut self, candidates: &Candidates<'_>) -> f64 {
+        let subflows = candidates.subflows;
+        self.memories.resize(subflows.len(), Memory::default());
+        self.order.clear();
+        for id in bits(candidates.usable) {
+            let (peer, memory) = (&subflows[id], &mut self.memories[id]);
+            let rate = memory.remember(candidates.now, peer.delivers);
+            self.order.push(Candidate {
+                id,
+                time: least_time(peer),
+                rate,
+                quicker: 0.0,
+                held: false,
+            });
+        }
+        self.order.sort_by(|a, b| a.time.total_cmp(&b.time));
+        let (mut rates, mut quicker, mut time, mut longest) = (0.0, 0.0, 0.0, 0.0_f64);
+        for own in &mut self.order {
+            let peer = &subflows[own.id];
+            if own.time > time {
+                quicker = rates;
+            }
+            time = own.time;
+            own.quicker = quicker;
+            own.held = peer.usable && quicker * under_way(peer) > candidates.under_way;
+            if own.held {
+                continue;
+            }
+            longest = longest.max(peer.srtt as f64);
+            if !peer.timed_out {
+                rates += own.rate;
+            }
+        }
+        longest
+    }
+
+    /// The subflow for the next burst, and its length in full segments.
+    fn choose(&mut self, candidates: &Candidates<'_>) -> Option<(usize, f64)> {
+        let longest = self.decide(candidates);
+        let free = self.order.iter().filter(|own| !own.held);
+        let bursts = free.filter_map(|own| {
+            let peer = &candidates.subflows[own.id];
+            let room = room(peer, own, candidates.under_way, longest);
+            (room >= 1.0).then(|| (peer.memory / demand(peer, own.rate), own.id, room))
+        });
+        let (_, id, room) = bursts.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((id, room.min(BURST)))
+    }
+}
+
+/// The rate of equation 4, segments per ns.
+fn demand(peer: &Peer, rate: f64) -> f64 {
+    if rate > 0.0 {
+        DEMAND * rate.min(peer.window / peer.srtt.max(1) as f64)
+    } else {
+        pacing_rate(peer)
+    }
+}
+
+/// Equations 6 and 7: segments that a subflow may still take.
+fn room(peer: &Peer, own: &Candidate, window: f64, longest: f64) -> f64 {
+    let &Candidate { rate, quicker, .. } = own;
+    let waiting = peer.window.max(WAITING_RTTS * rate * longest);
+    let room = waiting - f64::from(peer.outstanding - peer.sent);
+    let repaired = quicker * (under_way(peer) + peer.srtt as f64 * rounds(peer));
+    let bounded = quicker > 0.0 && (starts(peer) || repaired > window);
+    if !bounded || rate == 0.0 {
+        return room;
+    }
+    let most = (QUEUED_RTTS * rate * peer.min_rtt as f64).max(LEAST_QUEUED);
+    room.min(most - f64::from(peer.outstanding))
+}
+
+impl Scheduler for Hold {
+    const STYLE: Style = Style::Push;
+    const RATE_SAMPLES: bool = true;
+
+    fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
+        let ended =
+            self.left <= 0.0 && candidates.burst_may_end || candidates.now != self.chosen_at;
+        if ended || candidates.usable >> self.chosen & 1 == 0 {
+            self.left = 0.0;
+            // Without a choice the next event makes one, also at this time.
+            self.chosen_at = NEVER;
+            let (chosen, burst) = self.choose(&candidates)?;
+            (self.chosen, self.chosen_at) = (chosen, candidates.now);
+            if candidates.ready >> chosen & 1 == 1 {
+                self.left = burst.min(f64::from(candidates.window));
+            }
+        }
+        if candidates.ready >> self.chosen & 1 == 0 {
+            self.left = 0.0;
+            return None;
+        }
+        Some(self.chosen)
+    }
+
+    #[inline]
+    fn continues(&self) -> bool {
+        self.left > 0.0
+    }
+
+    #[inline]
+    fn note_handed(&mut self, segments: f64) {
+        self.left -= segments;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{candidates, starting, subflow};
+    use super::*;
+    use crate::units::MILLISECOND;
+
+    /// 20 ms and 2 segments per ms; 200 ms and 0.5 per ms.
+    fn two(queued: [u32; 2]) -> [Peer; 2] {
+        let with = |rate: f64, peer: Peer| Peer {
+            delivers: rate / MILLISECOND as f64,
+            sent: peer.outstanding,
+            ..peer
+        };
+        [with(2.0, subflow(20, 60, queued[0])), with(0.5, subflow(200, 100, queued[1]))]
+    }
+
+    fn select(subflows: &[Peer], window: f64) -> Option<usize> {
+        let now = Candidates {
+            ready: (1 << subflows.len()) - 1,
+            under_way: window,
+            ..candidates(subflows, 1000, 1000)
+        };
+        Hold::default().select(now)
+    }
+
+    #[test]
+    fn the_slower_is_held_while_the_quicker_would_fill_the_window() {
+        // Equations 1 and 2: 2 segments per ms for 280 ms are 560. The quicker one's queue is the longer.
+        let subflows = two([60, 0]);
+        assert_eq!(select(&subflows, 550.0), Some(0));
+        assert_eq!(select(&subflows, 570.0), Some(1));
+    }
+
+    #[test]
+    fn a_quicker_one_without_progress_is_not_waited_for() {
+        let mut subflows = two([60, 0]);
+        subflows[0].timed_out = true;
+        assert_eq!(select(&subflows, 10.0), Some(1));
+    }
+
+    #[test]
+    fn a_held_subflow_holds_up_nobody() {
+        // Beside the two a third of 2000 ms: the 200 ms are held, and their rate does not count for it.
+        let [quick, slow] = two([60, 0]);
+        let slowest = Peer { delivers: 0.0, ..subflow(2000, 100, 0) };
+        let subflows = [quick, slow, Peer { sent: 0, ..slowest }];
+        let mut hold = Hold::default();
+        hold.decide(&Candidates { under_way: 550.0, ..candidates(&subflows, 1000, 1000) });
+        let seen: Vec<_> = hold.order.iter().map(|own| (own.id, own.held)).collect();
+        assert_eq!(seen, [(0, false), (1, true), (2, true)]);
+        assert!((hold.order[2].quicker * MILLISECOND as f64 - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_burst_takes_round_trips_where_the_window_is_small_but_not_before_the_first_loss() {
+        let small = Peer { window: 2.0, ..subflow(20, 2, 0) };
+        assert!((rounds(&small) - BURST / 2.0).abs() < 1e-9);
+        assert!((rounds(&starting(20, 2, 0)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_waits_unsent_and_what_a_slower_one_has_under_way_is_bounded() {
+        let close = |number: f64, expected: f64| assert!((number - expected).abs() < 1e-6);
+        let [quick, slow] = two([60, 90]);
+        let beside = |rate: f64, quicker: f64| {
+            let [rate, quicker] = [rate, quicker].map(|each| each / MILLISECOND as f64);
+            Candidate { id: 0, time: 0.0, rate, quicker, held: false }
+        };
+        // Equation 6: 2 segments per ms for three times 200 ms.
+        close(room(&quick, &beside(2.0, 0.0), 1e9, 200.0 * 1e6), 1200.0);
+        // Equation 7: 560 and 400 are beyond 900; 0.5 per ms for three times 200 ms, 90 of them under way.
+        let own = beside(0.5, 2.0);
+        close(room(&slow, &own, 900.0, 200.0 * 1e6), 300.0 - 90.0);
+        close(room(&slow, &own, 1000.0, 200.0 * 1e6), 300.0);
+        // Before the first loss whatever the window, and before a sample not at all.
+        let new = Peer { ssthresh: INFINITE_SSTHRESH, ..slow };
+        close(room(&new, &own, 1e9, 200.0 * 1e6), 300.0 - 90.0);
+        close(room(&new, &beside(0.0, 2.0), 1e9, 200.0 * 1e6), 100.0);
+    }
+
+    #[test]
+    fn the_best_rate_counts_for_this_period_and_the_next() {
+        let mut memory = Memory::default();
+        let seen = [(0, 3.0), (1, 1.0), (3, 1.0), (4, 1.0)]
+            .map(|(s, rate)| memory.remember(s * SECOND, rate));
+        assert_eq!(seen, [3.0, 3.0, 3.0, 1.0]);
+        assert_eq!(memory.remember(20 * SECOND, 0.5), 0.5);
+    }
+
+    #[test]
+    fn nobody_takes_data_while_none_has_room() {
+        let mut subflows = two([60, 0]);
+        subflows[0].sent = 0;
+        assert_eq!(select(&subflows[..1], 1e9), Some(0));
+        subflows[0].outstanding = 300;
+        assert_eq!(select(&subflows[..1], 1e9), None);
+    }
+}
