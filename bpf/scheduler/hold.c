@@ -7,15 +7,16 @@
  * 2016), before each burst, for the subflows by min_rtt N, the quickest first:
  *
  *   (1)  R = sum of rate_j over the quicker subflows j that are not held and have made progress since an RTO
- *   (2)  T = max(srtt, 7/5 min_rtt) N
+ *   (2)  T = max(srtt, 3/2 min_rtt) N
  *   (3)  hold if R T > W                                       W: what the connection may have under way
  *   (4)  wait = queued / (2 min(rate, cwnd / srtt))            the shortest of those that are not held takes the burst
  *   (5)  N = max(1, 64 KiB / cwnd), and 1 before the first loss
  *   (6)  unsent <= max(cwnd, 3 rate max_j(srtt_j)) over the subflows j that are not held
- *   (7)  unsent and in flight <= 3 rate min_rtt while R (T + srtt N) > W, and before the first loss beside a quicker one
+ *   (7)  while R (T + srtt N) > W, and before the first loss beside a quicker one: TCP paces it by its own rate, and
+ *        unsent and in flight <= 3 rate min_rtt
  *
- * where rate is the largest delivery rate of this and the last period of 2 s. Neither the congestion control nor its pacing is
- * touched: what the path policy of this name (../scheduling/hold.h) has to do by rates at ACKs, is a page here.
+ * where rate is the largest delivery rate of this and the last period of 2 s. Windows, recovery and rates are left to the kernel
+ * and its congestion control: what the path policy of this name (../scheduling/hold.h) does by rates at ACKs, is a page here.
  *
  * What is remembered of a subflow stands in its avg_pacing_rate, which is the default scheduler's alone; a kernel that has this
  * scheduler for good would give it a field of its own.
@@ -30,17 +31,21 @@
 /* MPTCP_SEND_BURST_SIZE, which protocol.c has for itself. */
 #define BURST 65428u
 #define MOST_SUBFLOWS 64
-/* Equation 2, fifths of the smallest RTT; equations 6 and 7; segments that equation 7 always leaves. */
-#define LEAST_RTTS 7
+/* Equation 2, halves of the smallest RTT; equations 6 and 7; segments that equation 7 always leaves. */
+#define LEAST_RTTS 3
 #define WAITING_RTTS 3
 #define QUEUED_RTTS 3
 #define LEAST_QUEUED 4
 /* us, two minutes: a bound of products. */
 #define LONGEST_US (1ull << 27)
 
-/* avg_pacing_rate: the number of a period, its largest rate, and that of the one before it; 1024 bytes per second. */
+/* avg_pacing_rate: pacing is on by this scheduler; the number of a period; the largest rates of the one before it and of it,
+ * 1024 bytes per second.
+ */
+#define PACED (1ull << 63)
 #define PERIOD (2 * HZ)
-#define RATE_BITS 24
+#define PERIODS 0xffff
+#define RATE_BITS 23
 #define MOST_RATE ((1ull << RATE_BITS) - 1)
 static_assert(sizeof_field(struct mptcp_subflow_context, avg_pacing_rate) == 8);
 
@@ -50,6 +55,7 @@ struct candidate {
 	u64 rate;	/* bytes per second; 0 before a sample */
 	u64 quicker;	/* R, bytes per second */
 	bool held;
+	bool bounded;	/* equation 7 */
 };
 
 static const struct tcp_sock *tcp_of(const struct candidate *candidate)
@@ -101,16 +107,17 @@ static u64 delivered(const struct tcp_sock *tp)
 /* The largest delivery rate of this and the last period, bytes per second. */
 static u64 remember(struct mptcp_subflow_context *subflow)
 {
-	u64 memory = subflow->avg_pacing_rate, now = (jiffies_64 / PERIOD) & 0xffff;
+	u64 memory = subflow->avg_pacing_rate, now = (get_jiffies_64() / PERIOD) & PERIODS;
+	u64 then = memory >> (2 * RATE_BITS) & PERIODS;
 	u64 sample = min(delivered(tcp_sk(mptcp_subflow_tcp_sock(subflow))) >> 10, MOST_RATE);
 	u64 best = memory & MOST_RATE, last = memory >> RATE_BITS & MOST_RATE;
 
-	if (memory >> (2 * RATE_BITS) != now) {
-		last = memory >> (2 * RATE_BITS) == ((now - 1) & 0xffff) ? best : 0;
+	if (then != now) {
+		last = then == ((now - 1) & PERIODS) ? best : 0;
 		best = 0;
 	}
 	best = max(best, sample);
-	subflow->avg_pacing_rate = now << (2 * RATE_BITS) | last << RATE_BITS | best;
+	subflow->avg_pacing_rate = (memory & PACED) | now << (2 * RATE_BITS) | last << RATE_BITS | best;
 	return max(best, last) << 10;
 }
 
@@ -123,7 +130,22 @@ static u64 sent_in(u64 rate, u64 time)
 /* Equation 2. */
 static u64 under_way(const struct tcp_sock *tp)
 {
-	return of_burst(tp, max_t(u64, srtt_of(tp), (u64)min_rtt_of(tp) * LEAST_RTTS / 5));
+	return of_burst(tp, max_t(u64, srtt_of(tp), (u64)min_rtt_of(tp) * LEAST_RTTS / 2));
+}
+
+/* Equation 7: TCP paces the subflow by its own rate, unless someone else has asked for it already. */
+static void pace(struct mptcp_subflow_context *subflow, bool wanted)
+{
+	struct sock *ssk = mptcp_subflow_tcp_sock(subflow);
+	bool paced = subflow->avg_pacing_rate & PACED;
+
+	if (wanted && !paced && cmpxchg(&ssk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED) == SK_PACING_NONE)
+		subflow->avg_pacing_rate |= PACED;
+	if (!wanted && paced) {
+		subflow->avg_pacing_rate &= ~PACED;
+		if (READ_ONCE(ssk->sk_max_pacing_rate) == ~0UL)
+			cmpxchg(&ssk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	}
 }
 
 /* Subflows that may carry data, the quickest first; backups where there is no other. */
@@ -152,7 +174,7 @@ static int collect(struct mptcp_sock *msk, struct candidate *candidates)
 	return number;
 }
 
-/* Equations 1 and 3; the longest RTT of those that are not held, us. */
+/* Equations 1, 3 and 7; the longest RTT of those that are not held, us. */
 static u32 decide(struct candidate *candidates, int number, u64 window)
 {
 	u64 rates = 0, quicker = 0, time = 0;
@@ -168,6 +190,8 @@ static u32 decide(struct candidate *candidates, int number, u64 window)
 		time = own->time;
 		own->quicker = quicker;
 		own->held = sent_in(quicker, under_way(tp)) > window;
+		own->bounded = quicker && (starts(tp) || sent_in(quicker, under_way(tp) + of_burst(tp, srtt_of(tp))) > window);
+		pace(own->subflow, own->bounded);
 		if (own->held)
 			continue;
 		longest = max(longest, srtt_of(tp));
@@ -178,21 +202,17 @@ static u32 decide(struct candidate *candidates, int number, u64 window)
 }
 
 /* Equations 6 and 7: bytes that the subflow may still take. */
-static s64 room_of(const struct candidate *own, u64 window, u32 longest)
+static s64 room_of(const struct candidate *own, u32 longest)
 {
 	const struct tcp_sock *tp = tcp_of(own);
-	u64 rate = own->rate, meanwhile = sent_in(own->quicker, under_way(tp));
-	s64 room = max(window_of(tp), WAITING_RTTS * sent_in(rate, longest));
+	s64 room = max(window_of(tp), WAITING_RTTS * sent_in(own->rate, longest));
 	s64 most;
 
 	room -= tp->write_seq - READ_ONCE(tp->snd_nxt);
-	if (!rate || !own->quicker)
+	if (!own->bounded || !own->rate)
 		return room;
-	if (starts(tp) || meanwhile + sent_in(own->quicker, of_burst(tp, srtt_of(tp))) > window) {
-		most = max_t(u64, QUEUED_RTTS * sent_in(rate, min_rtt_of(tp)), LEAST_QUEUED * tp->mss_cache);
-		room = min(room, most - (s64)(tp->write_seq - READ_ONCE(tp->snd_una)));
-	}
-	return room;
+	most = max_t(u64, QUEUED_RTTS * sent_in(own->rate, min_rtt_of(tp)), LEAST_QUEUED * tp->mss_cache);
+	return min(room, most - (s64)(tp->write_seq - READ_ONCE(tp->snd_una)));
 }
 
 /* Equation 4, in 2^-32 s. */
@@ -235,7 +255,7 @@ static int hold_get_send(struct mptcp_sock *msk)
 
 	for (i = 0; i < number; i++) {
 		struct candidate *own = &candidates[i];
-		s64 room = own->held ? 0 : room_of(own, window, longest);
+		s64 room = own->held ? 0 : room_of(own, longest);
 		u64 wait = wait_of(own);
 
 		if (room < (s64)tcp_of(own)->mss_cache || wait >= least)

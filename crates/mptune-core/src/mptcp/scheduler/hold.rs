@@ -3,16 +3,17 @@
 //!
 //! ```text
 //! (1)  R = sum of rate_j over the quicker subflows j that are not held and have made progress since an RTO
-//! (2)  T = max(srtt, 7/5 min_rtt) N
+//! (2)  T = max(srtt, 3/2 min_rtt) N
 //! (3)  hold if R T > W
 //! (4)  wait = queued / (2 min(rate, cwnd / srtt)): the shortest of those that are not held takes the burst
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
 //! (6)  unsent <= max(cwnd, 3 rate max_j(srtt_j)) over the subflows j that are not held
-//! (7)  unsent and in flight <= 3 rate min_rtt while R (T + srtt N) > W, and before the first loss beside a quicker one
+//! (7)  while R (T + srtt N) > W, and before the first loss beside a quicker one: TCP paces it by its own rate, and
+//!      unsent and in flight <= 3 rate min_rtt
 //! ```
 //!
 //! where `rate` is the largest delivery rate of this and the last period of 2 s, and `W` what the connection may have under way.
-//! Unlike the path policy of this name (`pathpolicy::hold`) it has no hysteresis, and paces nobody.
+//! Unlike the path policy of this name (`pathpolicy::hold`) it has no hysteresis and owns no rate.
 
 use super::kernel::{BURST, pacing_rate};
 use super::{Candidates, Scheduler, Style, bits};
@@ -20,7 +21,7 @@ use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::units::{NEVER, Nanos, SECOND};
 
 /// Equation 2: the least time that a segment is under way, in parts of the smallest RTT.
-const LEAST_RTTS: f64 = 7.0 / 5.0;
+const LEAST_RTTS: f64 = 3.0 / 2.0;
 /// Equation 4: what a subflow asks for, in parts of what it delivers.
 const DEMAND: f64 = 2.0;
 /// Equation 6: what may wait, in parts of what is delivered in the longest RTT.
@@ -80,6 +81,8 @@ struct Candidate {
     /// R of equation 1, segments per ns.
     quicker: f64,
     held: bool,
+    /// Equation 7 bounds it.
+    bounded: bool,
 }
 
 /// The burst being handed out.
@@ -110,6 +113,7 @@ impl Hold {
                 rate,
                 quicker: 0.0,
                 held: false,
+                bounded: false,
             });
         }
         self.order.sort_by(|a, b| a.time.total_cmp(&b.time));
@@ -122,6 +126,8 @@ impl Hold {
             time = own.time;
             own.quicker = quicker;
             own.held = peer.usable && quicker * under_way(peer) > candidates.under_way;
+            let repaired = quicker * (under_way(peer) + peer.srtt as f64 * rounds(peer));
+            own.bounded = quicker > 0.0 && (starts(peer) || repaired > candidates.under_way);
             if own.held {
                 continue;
             }
@@ -139,7 +145,7 @@ impl Hold {
         let free = self.order.iter().filter(|own| !own.held);
         let bursts = free.filter_map(|own| {
             let peer = &candidates.subflows[own.id];
-            let room = room(peer, own, candidates.under_way, longest);
+            let room = room(peer, own, longest);
             (room >= 1.0).then(|| (peer.memory / demand(peer, own.rate), own.id, room))
         });
         let (_, id, room) = bursts.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -157,12 +163,10 @@ fn demand(peer: &Peer, rate: f64) -> f64 {
 }
 
 /// Equations 6 and 7: segments that a subflow may still take.
-fn room(peer: &Peer, own: &Candidate, window: f64, longest: f64) -> f64 {
-    let &Candidate { rate, quicker, .. } = own;
+fn room(peer: &Peer, own: &Candidate, longest: f64) -> f64 {
+    let &Candidate { rate, bounded, .. } = own;
     let waiting = peer.window.max(WAITING_RTTS * rate * longest);
     let room = waiting - f64::from(peer.outstanding - peer.sent);
-    let repaired = quicker * (under_way(peer) + peer.srtt as f64 * rounds(peer));
-    let bounded = quicker > 0.0 && (starts(peer) || repaired > window);
     if !bounded || rate == 0.0 {
         return room;
     }
@@ -199,6 +203,10 @@ impl Scheduler for Hold {
         self.left > 0.0
     }
 
+    fn paces(&self, subflow: usize) -> bool {
+        self.order.iter().any(|own| own.id == subflow && own.bounded)
+    }
+
     #[inline]
     fn note_handed(&mut self, segments: f64) {
         self.left -= segments;
@@ -232,10 +240,10 @@ mod tests {
 
     #[test]
     fn the_slower_is_held_while_the_quicker_would_fill_the_window() {
-        // Equations 1 and 2: 2 segments per ms for 280 ms are 560. The quicker one's queue is the longer.
+        // Equations 1 and 2: 2 segments per ms for 300 ms are 600. The quicker one's queue is the longer.
         let subflows = two([60, 0]);
-        assert_eq!(select(&subflows, 550.0), Some(0));
-        assert_eq!(select(&subflows, 570.0), Some(1));
+        assert_eq!(select(&subflows, 590.0), Some(0));
+        assert_eq!(select(&subflows, 610.0), Some(1));
     }
 
     #[test]
@@ -252,7 +260,7 @@ mod tests {
         let slowest = Peer { delivers: 0.0, ..subflow(2000, 100, 0) };
         let subflows = [quick, slow, Peer { sent: 0, ..slowest }];
         let mut hold = Hold::default();
-        hold.decide(&Candidates { under_way: 550.0, ..candidates(&subflows, 1000, 1000) });
+        hold.decide(&Candidates { under_way: 590.0, ..candidates(&subflows, 1000, 1000) });
         let seen: Vec<_> = hold.order.iter().map(|own| (own.id, own.held)).collect();
         assert_eq!(seen, [(0, false), (1, true), (2, true)]);
         assert!((hold.order[2].quicker * MILLISECOND as f64 - 2.0).abs() < 1e-9);
@@ -269,20 +277,36 @@ mod tests {
     fn what_waits_unsent_and_what_a_slower_one_has_under_way_is_bounded() {
         let close = |number: f64, expected: f64| assert!((number - expected).abs() < 1e-6);
         let [quick, slow] = two([60, 90]);
-        let beside = |rate: f64, quicker: f64| {
-            let [rate, quicker] = [rate, quicker].map(|each| each / MILLISECOND as f64);
-            Candidate { id: 0, time: 0.0, rate, quicker, held: false }
+        let own = |rate: f64, bounded| Candidate {
+            id: 0,
+            time: 0.0,
+            rate: rate / MILLISECOND as f64,
+            quicker: 0.0,
+            held: false,
+            bounded,
         };
         // Equation 6: 2 segments per ms for three times 200 ms.
-        close(room(&quick, &beside(2.0, 0.0), 1e9, 200.0 * 1e6), 1200.0);
-        // Equation 7: 560 and 400 are beyond 900; 0.5 per ms for three times 200 ms, 90 of them under way.
-        let own = beside(0.5, 2.0);
-        close(room(&slow, &own, 900.0, 200.0 * 1e6), 300.0 - 90.0);
-        close(room(&slow, &own, 1000.0, 200.0 * 1e6), 300.0);
-        // Before the first loss whatever the window, and before a sample not at all.
-        let new = Peer { ssthresh: INFINITE_SSTHRESH, ..slow };
-        close(room(&new, &own, 1e9, 200.0 * 1e6), 300.0 - 90.0);
-        close(room(&new, &beside(0.0, 2.0), 1e9, 200.0 * 1e6), 100.0);
+        close(room(&quick, &own(2.0, false), 200.0 * 1e6), 1200.0);
+        // Equation 7: 0.5 per ms for three times 200 ms, 90 of them under way.
+        close(room(&slow, &own(0.5, true), 200.0 * 1e6), 300.0 - 90.0);
+        close(room(&slow, &own(0.5, false), 200.0 * 1e6), 300.0);
+        // Before a sample it is its window.
+        close(room(&slow, &own(0.0, true), 200.0 * 1e6), 100.0);
+    }
+
+    #[test]
+    fn who_would_hold_up_a_quicker_one_by_a_repair_is_paced() {
+        // 600 as above and 400 for the repair; before the first loss whatever the window.
+        let paced = |subflows: &[Peer], under_way| {
+            let mut hold = Hold::default();
+            hold.decide(&Candidates { under_way, ..candidates(subflows, 1000, 1000) });
+            [hold.paces(0), hold.paces(1)]
+        };
+        let subflows = two([60, 0]);
+        assert_eq!(paced(&subflows, 990.0), [false, true]);
+        assert_eq!(paced(&subflows, 1010.0), [false, false]);
+        let new = subflows.map(|peer| Peer { ssthresh: INFINITE_SSTHRESH, ..peer });
+        assert_eq!(paced(&new, 1e9), [false, true]);
     }
 
     #[test]

@@ -84,4 +84,9 @@ pub trait Scheduler {
     /// The subflow selected last got so many full segments.
     #[inline]
     fn note_handed(&mut self, _segments: f64) {}
+
+    /// TCP paces the subflow by its own rate.
+    fn paces(&self, _subflow: usize) -> bool {
+        false
+    }
 }

@@ -64,6 +64,11 @@ macro_rules! schedulers {
                 match self { $(Self::$variant(policy) => policy.continues()),+ }
             }
 
+            /// [`Scheduler::paces`].
+            pub fn paces(&self, subflow: usize) -> bool {
+                match self { $(Self::$variant(policy) => policy.paces(subflow)),+ }
+            }
+
             /// [`Scheduler::note_handed`].
             #[inline]
             pub fn note_handed(&mut self, segments: f64) {

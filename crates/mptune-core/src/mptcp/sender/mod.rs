@@ -61,6 +61,8 @@ pub struct DataSender {
     members: Members,
     /// The congestion control or the path policy asks for delivery-rate samples.
     rate_samples: bool,
+    /// The scheduler may want TCP to pace subflows.
+    paced_by_scheduler: bool,
     /// Bytes before the payload of a packet, over IPv4.
     header: u32,
     /// Lengths of a full segment.
@@ -105,6 +107,7 @@ impl DataSender {
             rate_samples: options.controller.rate_samples()
                 || options.path_policy.is_some()
                 || options.scheduler.rate_samples(),
+            paced_by_scheduler: options.scheduler.rate_samples(),
             header: options.header(),
             lengths: options.lengths(),
         }

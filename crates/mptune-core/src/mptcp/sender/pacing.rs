@@ -1,7 +1,9 @@
 //! The path policy: it chooses a subflow's pacing rate at each of its ACKs.
 
 use super::DataSender;
+use crate::congestion::Peer;
 use crate::mptcp::pathpolicy::{BEAT, View};
+use crate::mptcp::scheduler::pacing_rate;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::units::{NEVER, Nanos};
@@ -19,7 +21,18 @@ impl DataSender {
     pub fn pace(&mut self, now: Nanos, subflows: &mut [Subflow], id: SubflowId) {
         if self.scheduling.paces.is_some() {
             self.choose_pace(now, subflows, id);
+        } else if self.paced_by_scheduler {
+            self.follow_scheduler(now, subflows, id);
         }
+    }
+
+    /// TCP's own rate where the scheduler wants it to pace the subflow (Linux `SK_PACING_NEEDED`).
+    #[inline(never)]
+    fn follow_scheduler(&mut self, now: Nanos, subflows: &mut [Subflow], id: SubflowId) {
+        self.refresh_one(now, subflows, id);
+        let own = Peer { pace: 0.0, ..self.scheduling.peers[id] };
+        let limit = self.scheduling.paces(id).then(|| pacing_rate(&own));
+        subflows[id].sender.limit_pace(limit);
     }
 
     #[inline(never)]

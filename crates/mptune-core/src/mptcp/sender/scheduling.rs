@@ -71,6 +71,11 @@ impl Scheduling {
         self.policy.note_handed(segments);
     }
 
+    /// TCP paces a subflow by its own rate, if the scheduler wants that.
+    pub fn paces(&self, id: SubflowId) -> bool {
+        self.policy.paces(id)
+    }
+
     /// The fast path of [`Self::select`]: the only ready subflow, usually that of the ACK just processed.
     #[inline]
     pub fn only_ready(&self, ready: u64) -> Option<SubflowId> {
