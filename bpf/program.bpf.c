@@ -45,12 +45,12 @@ static __always_inline struct paired *paired(const struct tcp_sock *tp)
 	return (struct paired *)((char *)tp->inet_conn.icsk_ca_priv + WINDOW_BYTES);
 }
 
-static __always_inline POLICY_PRIVATE *policy(struct sock *sk)
+/* Not every policy reads its own state, or that of a sibling. */
+__attribute__((unused)) static __always_inline POLICY_PRIVATE *policy(struct sock *sk)
 {
 	return &paired(tcp_sk(sk))->policy;
 }
 
-/* That of a sibling, which not every policy reads. */
 __attribute__((unused)) static __always_inline const POLICY_PRIVATE *policy_of(const struct tcp_sock *tp)
 {
 	return &paired(tp)->policy;

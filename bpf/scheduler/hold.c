@@ -49,11 +49,12 @@
 #define MOST_RATE ((1ull << RATE_BITS) - 1)
 static_assert(sizeof_field(struct mptcp_subflow_context, avg_pacing_rate) == 8);
 
+/* Small, as many stand on the stack. */
 struct candidate {
 	struct mptcp_subflow_context *subflow;
-	u64 time;	/* min_rtt N, us */
-	u64 rate;	/* bytes per second; 0 before a sample */
-	u64 quicker;	/* R, bytes per second */
+	u32 time;	/* min_rtt N, us */
+	u32 rate;	/* 1024 bytes per second; 0 before a sample */
+	u32 quicker;	/* R, likewise */
 	bool held;
 	bool bounded;	/* equation 7 */
 };
@@ -104,8 +105,8 @@ static u64 delivered(const struct tcp_sock *tp)
 	return interval ? div_u64((u64)READ_ONCE(tp->rate_delivered) * tp->mss_cache * USEC_PER_SEC, interval) : 0;
 }
 
-/* The largest delivery rate of this and the last period, bytes per second. */
-static u64 remember(struct mptcp_subflow_context *subflow)
+/* The largest delivery rate of this and the last period, 1024 bytes per second. */
+static u32 remember(struct mptcp_subflow_context *subflow)
 {
 	u64 memory = subflow->avg_pacing_rate, now = (get_jiffies_64() / PERIOD) & PERIODS;
 	u64 then = memory >> (2 * RATE_BITS) & PERIODS;
@@ -118,13 +119,13 @@ static u64 remember(struct mptcp_subflow_context *subflow)
 	}
 	best = max(best, sample);
 	subflow->avg_pacing_rate = (memory & PACED) | now << (2 * RATE_BITS) | last << RATE_BITS | best;
-	return max(best, last) << 10;
+	return max(best, last);
 }
 
-/* Bytes at a rate in a time of us. */
-static u64 sent_in(u64 rate, u64 time)
+/* Bytes at a rate, in 1024 per second, in a time of us. The product is below 2^29 2^29. */
+static u64 sent_in(u32 rate, u64 time)
 {
-	return mul_u64_u64_div_u64(rate, time, USEC_PER_SEC);
+	return div_u64((u64)rate * time, USEC_PER_SEC >> 6) << 4;
 }
 
 /* Equation 2. */
@@ -177,8 +178,7 @@ static int collect(struct mptcp_sock *msk, struct candidate *candidates)
 /* Equations 1, 3 and 7; the longest RTT of those that are not held, us. */
 static u32 decide(struct candidate *candidates, int number, u64 window)
 {
-	u64 rates = 0, quicker = 0, time = 0;
-	u32 longest = 0;
+	u32 rates = 0, quicker = 0, time = 0, longest = 0;
 	int i;
 
 	for (i = 0; i < number; i++) {
@@ -220,7 +220,7 @@ static u64 wait_of(const struct candidate *own)
 {
 	const struct sock *ssk = mptcp_subflow_tcp_sock(own->subflow);
 	const struct tcp_sock *tp = tcp_sk(ssk);
-	u64 rate = own->rate;
+	u64 rate = (u64)own->rate << 10;
 
 	if (rate)
 		rate = 2 * min(rate, div_u64(window_of(tp) * USEC_PER_SEC, srtt_of(tp)));
