@@ -15,10 +15,10 @@
 //! where `rate` is the largest delivery rate of this and the last period of 2 s, and `W` what the connection may have under way.
 //! Unlike the path policy of this name (`pathpolicy::hold`) it has no hysteresis and owns no rate.
 
-use super::kernel::{BURST, pacing_rate};
+use super::kernel::{BURST, Handout, pacing_rate};
 use super::{Candidates, Scheduler, Style, bits};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
-use crate::units::{NEVER, Nanos, SECOND};
+use crate::units::{Nanos, SECOND};
 
 /// Equation 2: the least time that a segment is under way, in parts of the smallest RTT.
 const LEAST_RTTS: f64 = 3.0 / 2.0;
@@ -85,21 +85,24 @@ struct Candidate {
     bounded: bool,
 }
 
-/// The burst being handed out.
+/// The scheduler.
 #[derive(Debug, Clone, Default)]
 pub struct Hold {
-    chosen: usize,
-    chosen_at: Nanos,
-    /// Full segments.
-    left: f64,
+    handout: Handout,
+    decisions: Decisions,
+}
+
+/// What is decided before a burst.
+#[derive(Debug, Clone, Default)]
+struct Decisions {
     /// Of each subflow.
     memories: Vec<Memory>,
-    /// Room for the decisions of one choice.
+    /// Those of the last choice, the quickest first.
     order: Vec<Candidate>,
 }
 
-impl Hold {
-    /// Equations 1 and 3; the longest RTT of those that are not held, ns.
+impl Decisions {
+    /// Equations 1, 3 and 7; the longest RTT of those that are not held, ns.
     fn decide(&mut self, candidates: &Candidates<'_>) -> f64 {
         let subflows = candidates.subflows;
         self.memories.resize(subflows.len(), Memory::default());
@@ -179,37 +182,21 @@ impl Scheduler for Hold {
     const RATE_SAMPLES: bool = true;
 
     fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
-        let ended =
-            self.left <= 0.0 && candidates.burst_may_end || candidates.now != self.chosen_at;
-        if ended || candidates.usable >> self.chosen & 1 == 0 {
-            self.left = 0.0;
-            // Without a choice the next event makes one, also at this time.
-            self.chosen_at = NEVER;
-            let (chosen, burst) = self.choose(&candidates)?;
-            (self.chosen, self.chosen_at) = (chosen, candidates.now);
-            if candidates.ready >> chosen & 1 == 1 {
-                self.left = burst.min(f64::from(candidates.window));
-            }
-        }
-        if candidates.ready >> self.chosen & 1 == 0 {
-            self.left = 0.0;
-            return None;
-        }
-        Some(self.chosen)
+        self.handout.select(&candidates, || self.decisions.choose(&candidates))
     }
 
     #[inline]
     fn continues(&self) -> bool {
-        self.left > 0.0
+        self.handout.continues()
     }
 
     fn paces(&self, subflow: usize) -> bool {
-        self.order.iter().any(|own| own.id == subflow && own.bounded)
+        self.decisions.order.iter().any(|own| own.id == subflow && own.bounded)
     }
 
     #[inline]
     fn note_handed(&mut self, segments: f64) {
-        self.left -= segments;
+        self.handout.note_handed(segments);
     }
 }
 
@@ -260,10 +247,11 @@ mod tests {
         let slowest = Peer { delivers: 0.0, ..subflow(2000, 100, 0) };
         let subflows = [quick, slow, Peer { sent: 0, ..slowest }];
         let mut hold = Hold::default();
-        hold.decide(&Candidates { under_way: 590.0, ..candidates(&subflows, 1000, 1000) });
-        let seen: Vec<_> = hold.order.iter().map(|own| (own.id, own.held)).collect();
+        hold.decisions
+            .decide(&Candidates { under_way: 590.0, ..candidates(&subflows, 1000, 1000) });
+        let seen: Vec<_> = hold.decisions.order.iter().map(|own| (own.id, own.held)).collect();
         assert_eq!(seen, [(0, false), (1, true), (2, true)]);
-        assert!((hold.order[2].quicker * MILLISECOND as f64 - 2.0).abs() < 1e-9);
+        assert!((hold.decisions.order[2].quicker * MILLISECOND as f64 - 2.0).abs() < 1e-9);
     }
 
     #[test]
@@ -299,7 +287,7 @@ mod tests {
         // 600 as above and 400 for the repair; before the first loss whatever the window.
         let paced = |subflows: &[Peer], under_way| {
             let mut hold = Hold::default();
-            hold.decide(&Candidates { under_way, ..candidates(subflows, 1000, 1000) });
+            hold.decisions.decide(&Candidates { under_way, ..candidates(subflows, 1000, 1000) });
             [hold.paces(0), hold.paces(1)]
         };
         let subflows = two([60, 0]);

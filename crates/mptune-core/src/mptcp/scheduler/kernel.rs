@@ -13,14 +13,59 @@ use crate::units::{NEVER, Nanos};
 /// Linux `MPTCP_SEND_BURST_SIZE`, 65428 bytes, in segments of 1424 with the DSS option.
 pub const BURST: f64 = 65_428.0 / 1424.0;
 
-/// The burst being handed out, and the average pacing rate of each subflow, 0 before its first burst.
-#[derive(Debug, Clone, Default)]
-pub struct Kernel {
+/// The burst being handed out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Handout {
     chosen: usize,
     chosen_at: Nanos,
     /// Full segments.
     left: f64,
-    paces: Vec<f64>,
+}
+
+impl Handout {
+    /// The subflow that takes the next segment: `choose` names the one for a new burst, and its length at most. None if its
+    /// queue is full.
+    #[inline]
+    pub fn select(
+        &mut self,
+        candidates: &Candidates<'_>,
+        choose: impl FnOnce() -> Option<(usize, f64)>,
+    ) -> Option<usize> {
+        let ended =
+            self.left <= 0.0 && candidates.burst_may_end || candidates.now != self.chosen_at;
+        if ended || candidates.usable >> self.chosen & 1 == 0 {
+            self.left = 0.0;
+            // Without a choice the next event makes one, also at this time.
+            self.chosen_at = NEVER;
+            let (chosen, most) = choose()?;
+            (self.chosen, self.chosen_at) = (chosen, candidates.now);
+            self.left = most.min(f64::from(candidates.window));
+        }
+        if candidates.ready >> self.chosen & 1 == 0 {
+            self.left = 0.0;
+            return None;
+        }
+        Some(self.chosen)
+    }
+
+    /// Some of it is left.
+    #[inline]
+    pub fn continues(&self) -> bool {
+        self.left > 0.0
+    }
+
+    /// So many full segments went to the subflow.
+    #[inline]
+    pub fn note_handed(&mut self, segments: f64) {
+        self.left -= segments;
+    }
+}
+
+/// The scheduler, with the average pacing rate of each subflow, 0 before its first burst.
+#[derive(Debug, Clone, Default)]
+pub struct Kernel {
+    handout: Handout,
+    paces: Paces,
 }
 
 /// Linux `sk_pacing_rate`, segments per ns: that of the path policy or the congestion control, otherwise TCP's own of the
@@ -32,14 +77,27 @@ pub fn pacing_rate(subflow: &Peer) -> f64 {
     subflow.paced / subflow.srtt.max(1) as f64
 }
 
-impl Kernel {
+/// The average pacing rates.
+#[derive(Debug, Clone, Default)]
+struct Paces(Vec<f64>);
+
+impl Paces {
+    /// The subflow for a burst, and its length.
+    fn choose(&mut self, candidates: &Candidates<'_>) -> Option<(usize, f64)> {
+        let id = self.shortest(candidates)?;
+        if candidates.ready >> id & 1 == 1 {
+            self.average(id, &candidates.subflows[id], BURST.min(f64::from(candidates.window)));
+        }
+        Some((id, BURST))
+    }
+
     /// The subflow with the shortest wait, even when its queue is full: then all wait.
     fn shortest(&mut self, candidates: &Candidates<'_>) -> Option<usize> {
-        if self.paces.len() < candidates.subflows.len() {
-            self.paces.resize(candidates.subflows.len(), 0.0);
+        if self.0.len() < candidates.subflows.len() {
+            self.0.resize(candidates.subflows.len(), 0.0);
         }
         let waits = bits(candidates.usable).filter_map(|id| {
-            let (subflow, pace) = (&candidates.subflows[id], &mut self.paces[id]);
+            let (subflow, pace) = (&candidates.subflows[id], &mut self.0[id]);
             if *pace == 0.0 {
                 *pace = pacing_rate(subflow);
             }
@@ -49,9 +107,9 @@ impl Kernel {
     }
 
     /// Adds a burst to the average, weighted by its length against that of the queue before it.
-    fn average(&mut self, subflow: &Peer) {
-        let (burst, queue) = (self.left, subflow.memory);
-        let pace = &mut self.paces[self.chosen];
+    fn average(&mut self, id: usize, subflow: &Peer, burst: f64) {
+        let queue = subflow.memory;
+        let pace = &mut self.0[id];
         *pace = (*pace * queue + pacing_rate(subflow) * burst) / (burst + queue);
     }
 }
@@ -60,34 +118,17 @@ impl Scheduler for Kernel {
     const STYLE: Style = Style::Push;
 
     fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
-        let ended =
-            self.left <= 0.0 && candidates.burst_may_end || candidates.now != self.chosen_at;
-        if ended || candidates.usable >> self.chosen & 1 == 0 {
-            self.left = 0.0;
-            // Without a choice the next event makes one, also at this time.
-            self.chosen_at = NEVER;
-            self.chosen = self.shortest(&candidates)?;
-            self.chosen_at = candidates.now;
-            if candidates.ready >> self.chosen & 1 == 1 {
-                self.left = BURST.min(f64::from(candidates.window));
-                self.average(&candidates.subflows[self.chosen]);
-            }
-        }
-        if candidates.ready >> self.chosen & 1 == 0 {
-            self.left = 0.0;
-            return None;
-        }
-        Some(self.chosen)
+        self.handout.select(&candidates, || self.paces.choose(&candidates))
     }
 
     #[inline]
     fn continues(&self) -> bool {
-        self.left > 0.0
+        self.handout.continues()
     }
 
     #[inline]
     fn note_handed(&mut self, segments: f64) {
-        self.left -= segments;
+        self.handout.note_handed(segments);
     }
 }
 
