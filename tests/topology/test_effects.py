@@ -1,8 +1,9 @@
 """Effects of links: what a file states becomes what the core reads, with defaults, means and origins."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from mptune.topology import Topology
 from mptune.topology._effects import Codel, Effects, Schedule, Step
+from mptune.topology._wire_effects import WIRE_EFFECTS
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -309,3 +311,11 @@ schedule = [{ at = "1 s", delay = "5 ms" }]
 """
     topology = given(keys, 'isp = "Three"', 'down = "20 Mbit/s"')
     assert msgspec.json.decode(msgspec.json.encode(topology), type=Topology) == topology
+
+
+@pytest.mark.parametrize("key", WIRE_EFFECTS)
+def test_an_effect_goes_to_guests_and_other_processes(key: str) -> None:
+    """As a part of a trial, with pickle."""
+    made = get_args(get_args(WIRE_EFFECTS[key])[0])[0]
+    effect = made(**dict.fromkeys(made.__struct_fields__, 1_000))
+    assert pickle.loads(pickle.dumps(effect)) == effect

@@ -17,7 +17,7 @@ from mptune.trial import Messages, OnOff, PlannedTrial, Requests, Video
 from mptune.trial.objectives import metric_named
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.records import record
-from tests.plugins import trials
+from tests.plugins import trials, unlike_paths
 from tests.virtual import busy
 
 pytestmark = pytest.mark.needs("guest")
@@ -241,6 +241,18 @@ def test_a_kernel_that_does_not_boot_is_a_failed_trial(testbed, trial, monkeypat
     monkeypatch.setattr(machine, "_command", without_root)
     observation = testbed.run(trial())
     assert observation.failed.kind == "died" and "Kernel panic" in str(observation.failed)
+
+
+def test_effects_on_the_wire_reach_a_guest(testbed, tmp_path):
+    plain = unlike_paths.network(tmp_path, (20, 20))
+    file = tmp_path / "network.toml"
+    burst = 'gilbert_elliott = { enter = "1 %", leave = "20 %" }'
+    file.write_text(file.read_text().replace('rtt = "20 ms"', f'rtt = "20 ms"\n{burst}'))
+    whole, part = (
+        unlike_paths.mbps(testbed.run(unlike_paths.trial(network, "cubic", 1_000_000)))
+        for network in (plain, load(file))
+    )
+    assert 0 < part < 0.8 * whole
 
 
 def test_the_release_can_be_named(testbed):

@@ -90,5 +90,9 @@ def _effect(declaration: _Declaration) -> type[WireEffect]:
 
 
 _DECLARED = msgspec.json.decode(_core.wire_effects(), type=tuple[_Declaration, ...])
+_TYPES = {each.key: _effect(each) for each in _DECLARED}
+# Topologies go to guests and to other processes, and pickle finds a type by its name in its module.
+globals().update({made.__name__: made for made in _TYPES.values()})
+
 #: The effects by their keys, in the core's order: fields of `Effects` with their declared form.
-WIRE_EFFECTS = {each.key: Annotated[_effect(each) | None, On("wire")] for each in _DECLARED}
+WIRE_EFFECTS = {key: Annotated[made | None, On("wire")] for key, made in _TYPES.items()}
