@@ -133,7 +133,7 @@ pub struct Peer {
     pub delivers: f64,
     /// The path policy holds it: its pacing rate is 0.
     pub held: bool,
-    /// It has made no progress since its last RTO; known under a path policy alone.
+    /// It has made no progress since its last RTO.
     pub timed_out: bool,
 }
 
