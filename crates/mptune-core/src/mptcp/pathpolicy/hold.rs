@@ -17,7 +17,7 @@
 
 use super::{Parameters, PathPolicy, View};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
-use crate::mptcp::scheduler::kernel::{BURST, pacing_rate};
+use crate::mptcp::scheduler::kernel::{self, BURST, pacing_rate};
 use crate::units::{Nanos, SECOND};
 
 /// Equation 2: the least time that a segment is under way, in parts of the smallest RTT.
@@ -36,8 +36,7 @@ const MEMORY: Nanos = 2 * SECOND;
 
 /// Equation 5: round trips until the last segment of a burst is acknowledged.
 fn rounds(peer: &Peer) -> f64 {
-    let starts = peer.ssthresh >= INFINITE_SSTHRESH;
-    if starts { 1.0 } else { (BURST.ceil() / peer.window.max(1.0)).max(1.0) }
+    kernel::rounds(peer, BURST.ceil())
 }
 
 /// Time of a burst on an empty path, ns: by this, paths are faster or slower.

@@ -15,7 +15,7 @@
 //! where `rate` is the largest delivery rate of this and the last period of 2 s, and `W` what the connection may have under way.
 //! Unlike the path policy of this name (`pathpolicy::hold`) it has no hysteresis and owns no rate.
 
-use super::kernel::{BURST, Handout, pacing_rate};
+use super::kernel::{self, BURST, Handout, pacing_rate};
 use super::{Candidates, Scheduler, Style, bits};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::units::{Nanos, SECOND};
@@ -39,7 +39,7 @@ fn starts(peer: &Peer) -> bool {
 
 /// Equation 5: round trips until the last segment of a burst is acknowledged.
 fn rounds(peer: &Peer) -> f64 {
-    if starts(peer) { 1.0 } else { (BURST / peer.window.max(1.0)).max(1.0) }
+    kernel::rounds(peer, BURST)
 }
 
 /// Time of a burst on an empty path, ns: by this, paths are quicker or slower.

@@ -7,11 +7,17 @@
 //! the queue is long.
 
 use super::{Candidates, Scheduler, Style, bits};
-use crate::congestion::Peer;
+use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::units::{NEVER, Nanos};
 
 /// Linux `MPTCP_SEND_BURST_SIZE`, 65428 bytes, in segments of 1424 with the DSS option.
 pub const BURST: f64 = 65_428.0 / 1424.0;
+
+/// Round trips until the last of so many segments is acknowledged; before the first loss, while slow start opens the window, one.
+pub fn rounds(peer: &Peer, burst: f64) -> f64 {
+    let starts = peer.ssthresh >= INFINITE_SSTHRESH;
+    if starts { 1.0 } else { (burst / peer.window.max(1.0)).max(1.0) }
+}
 
 /// The burst being handed out.
 #[derive(Debug, Clone, Copy, Default)]
