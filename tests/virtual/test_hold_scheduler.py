@@ -19,8 +19,10 @@ def scheduled(plain: Trial) -> Trial:
 def test_it_keeps_a_slow_path_from_holding_up_a_quick_one_with_every_window_algorithm(side_by_side, tmp_path):
     unlike = network(tmp_path, (20, 20), (5, 200))
     trials = {cc: scheduled(trial(unlike, cc, 156_250)) for cc in ("cubic", "reno", "olia")}
-    gained = {cc: mbps(seen) for cc, seen in side_by_side(trials).items()}
+    observations = side_by_side(trials)
+    gained = {cc: mbps(seen) for cc, seen in observations.items()}
     assert min(gained.values()) > 0.9 * WHOLE, gained
+    assert {seen.metadata["scheduler"] for seen in observations.values()} == {"hold"}
 
 
 def test_it_leaves_equal_paths_and_large_buffers_alone(side_by_side, tmp_path):

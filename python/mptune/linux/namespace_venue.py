@@ -66,7 +66,7 @@ class NamespaceVenue:
         self.about |= {
             "kernel": os.uname().release,
             "machine": os.uname().machine,
-            "scheduler": "default",
+            "scheduler": self._sites.settings.get("net.mptcp.scheduler", "default"),
             "rootless": int(self._sites.user is not None),
             "congestion_controls": " ".join(congestion.available()),
         }

@@ -35,7 +35,7 @@ class Member:
     in_kernel: Mapping[str, str] = field(default_factory=dict)
 
     def told(self, value: object) -> str | None:
-        """The value as a kernel is told it; None if it cannot be told."""
+        """The value as it is written to the sysctl; None if no kernel takes it."""
         if not self.sysctl:
             return None
         return self.in_kernel.get(value) if isinstance(value, str) else str(int(cast("int", value)))
