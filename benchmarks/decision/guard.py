@@ -222,7 +222,7 @@ def main() -> None:
         "--seed",
         type=int,
         default=FRESH,
-        help=f"of the first dynamic ({FRESH}; developed on {DEVELOPED} to 200)",
+        help=f"of the first dynamic ({FRESH}; developed on {DEVELOPED} to 400)",
     )
     parser.add_argument("--processes", type=int, default=2, help="how many at once (2)")
     parser.add_argument("--subsets", action="store_true", help="try every constant set of paths too")

@@ -4,6 +4,7 @@
 mod background;
 mod check;
 mod flows;
+mod forecast;
 mod names;
 mod outcome;
 mod path_parameters;
@@ -12,6 +13,7 @@ mod script;
 mod spec;
 
 pub use crate::transport::{Sample, SubflowOutcome};
+pub use forecast::Forecaster;
 pub use outcome::{BackgroundOutcome, ConnectionOutcome, FailureKind, FlowOutcome, Outcome};
 pub use path_parameters::PathParameters;
 pub use recorded::{Recorded, Recording};
@@ -28,6 +30,7 @@ use crate::simulation::Simulation;
 use crate::transport::Transport;
 use crate::units::Nanos;
 use outcome::Span;
+use std::sync::Arc;
 
 impl TrialSpec {
     /// Runs the trial.
@@ -98,7 +101,8 @@ impl TrialSpec {
             .ok_or_else(|| names::unknown("buffer_mode", &self.buffer_mode, accounting::MODES))?;
         self.check_numbers()?;
         let ends = PathEnds::of_all(&self.network, self.family);
-        let path_manager = Policy::new(&self.pm, &self.pm_options, ends.len())?;
+        let mut path_manager = Policy::new(&self.pm, &self.pm_options, ends.len())?;
+        path_manager.foresee(|| Arc::new(Forecaster::new(self)));
         let size = if self.size_known {
             self.workload.drawn(self.seed).size()
         } else {

@@ -43,7 +43,6 @@ class RunKeywords(TypedDict, total=False):
     stale_loss_cnt: int | None
     rto_min_us: int | None
     rto_max_ms: int | None
-    held_up_share: int | None
     promised_gain: int | None
     first_retry: int | None
     ndiffports: int | None
@@ -120,7 +119,6 @@ class SweepKeywords(TypedDict, total=False):
     size_known: bool | None
     tcp_on: Many | None
     at: Many | None
-    held_up_share: int | None
     promised_gain: int | None
     first_retry: int | None
     ndiffports: int | None
@@ -189,7 +187,6 @@ class OptimiseKeywords(TypedDict, total=False):
     stale_loss_cnt: int | None
     rto_min_us: int | None
     rto_max_ms: int | None
-    held_up_share: int | None
     promised_gain: int | None
     first_retry: int | None
     ndiffports: int | None

@@ -47,6 +47,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         follow the bytes actually sent.
     pm_options : as in a `Trial`.
     lsrr_honoured : binder may use its gateways.
+    cc : congestion control of the connection as a trial names it, for forecasts; None for the host's.
     """
 
     pm: str
@@ -54,6 +55,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     transfer_bytes: int | None = None
     pm_options: dict[str, Any] = {}
     lsrr_honoured: bool = False
+    cc: str | None = None
 
     def number(self, label: str, key: str) -> int:
         """Number of the path with a label.

@@ -376,6 +376,7 @@ def _assignment(trial: Trial, named: Named) -> Assignment:
         transfer_bytes=(assignment.SATURATED if size is None else size) if trial.size_known else None,
         pm_options=trial.pm_options,
         lsrr_honoured=trial.lsrr_honoured,
+        cc=trial.cc,
     )
 
 

@@ -1,6 +1,7 @@
 //! Assignment of a path manager: a policy of the core with its options, and its paths, by the
 //! addresses that the kernel knows.
 
+use super::forecasts;
 use crate::kernel::pair::Pair;
 use mptune_core::error::SpecError;
 use mptune_core::network::Family;
@@ -72,6 +73,9 @@ pub struct Specification {
     /// binder may use its gateways.
     #[serde(default)]
     lsrr_honoured: bool,
+    /// Congestion control of the connections; none for the host's.
+    #[serde(default)]
+    cc: Option<String>,
 }
 
 /// The same, checked, for any number of connections.
@@ -112,9 +116,10 @@ impl Specification {
             Some(bytes) => TransferSize::Known(bytes),
             None => TransferSize::Unknown,
         };
-        let policy =
+        let mut policy =
             core::Assignment::new(&self.pm, &self.pm_options, ends, size, self.lsrr_honoured)
                 .map_err(Error::Policy)?;
+        policy.foresee(|| forecasts::of(self.cc.as_deref()));
         Ok(Assignment { name: "".into(), policy, paths: self.paths.into(), terms: None })
     }
 }
@@ -130,7 +135,8 @@ impl Assignment {
         options: &OptionMap,
         terms: Terms,
     ) -> Result<Self, SpecError> {
-        let policy = core::Assignment::new(pm, options, [], TransferSize::Unknown, false)?;
+        let mut policy = core::Assignment::new(pm, options, [], TransferSize::Unknown, false)?;
+        policy.foresee(|| forecasts::of(None));
         Ok(Self { name: name.into(), policy, paths: [].into(), terms: Some(terms.into()) })
     }
 

@@ -11,6 +11,19 @@
 
 pub mod assignment;
 pub mod connection;
+#[cfg(feature = "simulation")]
+mod forecasts;
+#[cfg(not(feature = "simulation"))]
+mod forecasts {
+    //! Forecasts without a simulator.
+    use mptune_core::pathmanager::{Forecast, SharedBuffer};
+    use std::sync::Arc;
+
+    /// By the rule for shared buffers, whatever the congestion control.
+    pub fn of(_cc: Option<&str>) -> Arc<dyn Forecast> {
+        Arc::new(SharedBuffer)
+    }
+}
 pub mod happening;
 pub mod hosting;
 pub mod manager;

@@ -1,8 +1,8 @@
 //! Samples of what a connection has done, for policies that decide by them: what the kernel's counters mean,
 //! and which connections are looked at, when.
 //!
-//! All that a sample has is the kernel's own counting, except one: how long the shared buffers kept a subflow
-//! with room from sending. The kernel measures no such time. (`tcpi_sndbuf_limited` is none: a subflow counts
+//! All that a sample has is the kernel's own counting. Reports have one thing more: how long the shared buffers kept a
+//! subflow with room from sending. The kernel measures no such time. (`tcpi_sndbuf_limited` is none: a subflow counts
 //! as limited by the send buffer while the application of its connection waits for room, which a saturated
 //! one always does.) At a look it shows: data that the application has written are handed to no subflow
 //! although one has room, so the peer's window has none; or there is no more such data because the send
@@ -198,6 +198,7 @@ impl Tally {
             timeouts: tcp.timeouts.map_or(0, u64::from),
             srtt: tcp.srtt_ns,
             window: u64::from(tcp.cwnd) * mss,
+            rate: tcp.delivery_rate_bps / 8,
         };
         self.total()
     }
@@ -247,8 +248,8 @@ impl Meter {
             Some(Buffer::Send) => self.sampled.send_limited_ns += spoken_for_ns,
             None => {}
         }
-        let limited = self.sampled.receive_limited_ns + self.sampled.send_limited_ns;
-        Some(ConnectionStatistics { sent, acked, limited })
+        // The kernel doubles what a program sets.
+        Some(ConnectionStatistics { sent, acked, buffer: u64::from(look.memory.limit) / 2 })
     }
 
     /// Totals of the looks, if there were any.

@@ -1,20 +1,19 @@
-//! Guard: all subflows carry data unless the connection proves faster without some of them. Nothing is measured
+//! Guard: all subflows carry data unless the connection proves faster over a part of them. Nothing is measured
 //! beforehand.
 //!
 //! Shared buffers full of data that a slow subflow has not delivered block the fast ones. Guard samples the statistics
-//! that any data sender has ([`View::statistics`]). When the buffers limit the connection for a good part of the time, it
-//! predicts the throughput of each subset of the active subflows and tries the best: it keeps the faster set. Standby
-//! subflows are tried again, at growing intervals.
+//! that any data sender has ([`View::statistics`]), takes from them what the paths are like, and asks what the connection would
+//! give over each set of its paths ([`Forecast`]: a simulation). A set that promises enough is tried, and kept if it is faster.
+//! Standby subflows are tried again, at growing intervals.
 //!
 //! Equations, with the function that implements each; docs/explanation/guard.md has the reasons.
 //!
-//! 1. rate of a subflow alone: `p = max(fastest delivery seen, lately; window / smoothed RTT)`
-//!    (`Estimate::alone`)
-//! 2. room: `B = most bytes outstanding while the buffers held the connection up` (`History::note_room`)
-//! 3. prediction: `T(S) = min(sum of p over S, B / largest RTT in S)` ([`Guard::predicted`]), from the rule
-//!    that a buffer must hold all rates for the largest RTT (RFC 6182 section 5.3)
-//! 4. required gain: `g (1 + n / 2)` after `n` changes within a minute ([`Guard::required`])
-//! 5. verdict: throughput in order, before against after ([`Guard::judge`])
+//! 1. a path: `rate = the largest delivery rate of 5 to 10 s`, `RTT = the smallest`, `queue = rate (longest RTT - RTT)`,
+//!    `loss = losses that no full queue explains / what was delivered` (`Estimate::line`)
+//! 2. forecast: `T(S) = the throughput of such a connection over the paths of S` ([`Guard::foreseen`])
+//! 3. value: `V(S) = T(S) if T(S) > (1 + g) T(now)`, or what it gave lately ([`Guard::best`])
+//! 4. required gain: `V(S) > (1 + g (1 + n / 2)) x throughput`, after `n` changes within a minute ([`Guard::required`])
+//! 5. verdict: throughput in order, after against before ([`Guard::judge`])
 //!
 //! The connection always has an active subflow. Guard begins no trial after `most_changes`
 //! changes within a minute. All its numbers are in [`TUNING`].
@@ -26,23 +25,25 @@ mod sets;
 mod tuning;
 
 use super::fullmesh::Fullmesh;
-use super::{Command, Event, OptionInfo, OptionKind, PathManager, SubflowId, SubflowView, View};
+use super::{
+    Command, Event, Forecast, Line, OptionInfo, OptionKind, PathManager, SubflowId, SubflowView,
+    View,
+};
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos, SECOND};
 use estimate::Estimate;
 use history::History;
 use memory::Memory;
 use serde::{Deserialize, Serialize};
-use sets::{Set, members, order, set_of, subsets};
+use sets::{Set, candidates, members, order, set_of};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tuning::{MINUTE, TUNING};
 
 /// The options of guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Share of the time, in per cent, that the buffers hold the connection up before a subflow is suspected.
-    pub held_up_share: usize,
     /// Gain, in per cent, that a set must promise to be tried.
     pub promised_gain: usize,
     /// Seconds after which a subflow on standby is tried again for the first time.
@@ -52,7 +53,7 @@ pub struct Options {
 impl Default for Options {
     /// Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`.
     fn default() -> Self {
-        Self { held_up_share: 50, promised_gain: 15, first_retry: 10 }
+        Self { promised_gain: 15, first_retry: 10 }
     }
 }
 
@@ -79,7 +80,6 @@ impl Trial {
 /// The policy with its options and observations.
 #[derive(Debug, Clone)]
 pub struct Guard {
-    held_up_share: f64,
     promised_gain: f64,
     first_retry: Nanos,
     history: History,
@@ -91,26 +91,26 @@ pub struct Guard {
     settled: Nanos,
     /// The first sample.
     began: Option<Nanos>,
-    /// Earliest trials: with fewer subflows, with one more, and with one of which no gain is predicted.
-    next_without: Nanos,
+    /// Earliest trials: of any set, with another subflow, and with one of which no gain is foreseen.
+    next_trial: Nanos,
     next_with: Nanos,
     next_blind: Nanos,
-    wait_without: Nanos,
+    wait_trial: Nanos,
     wait_blind: Nanos,
     /// Changes within the last minute.
     changes: VecDeque<Nanos>,
+    /// Answers what another set would give; without it guard only retries and rescues.
+    forecast: Option<Arc<dyn Forecast>>,
+    buffer: Bytes,
+    /// Forecasts of sets, and until when they are believed.
+    foreseen: Vec<(Set, f64)>,
+    foreseen_until: Nanos,
 }
 
 impl PathManager for Guard {
     type Options = Options;
 
     const OPTIONS: &'static [OptionInfo] = &[
-        OptionInfo {
-            name: "held_up_share",
-            kind: OptionKind::Count,
-            unit: "%",
-            help: "share of the time that the shared buffers hold the connection up before a subflow is suspected",
-        },
         OptionInfo {
             name: "promised_gain",
             kind: OptionKind::Count,
@@ -131,7 +131,6 @@ impl PathManager for Guard {
             _ => Err(SpecError::new(name, format!("expected 1 to {most}, found {value}"))),
         };
         Ok(Self {
-            held_up_share: check("held_up_share", options.held_up_share, 100)? / 100.0,
             promised_gain: check("promised_gain", options.promised_gain, 1000)? / 100.0,
             first_retry: check("first_retry", options.first_retry, 600)? as Nanos * SECOND,
             history: History::default(),
@@ -141,17 +140,25 @@ impl PathManager for Guard {
             set: 0,
             settled: 0,
             began: None,
-            next_without: 0,
+            next_trial: 0,
             next_with: 0,
             next_blind: 0,
-            wait_without: 0,
+            wait_trial: 0,
             wait_blind: TUNING.blind,
             changes: VecDeque::new(),
+            forecast: None,
+            buffer: 0,
+            foreseen: Vec::new(),
+            foreseen_until: 0,
         })
     }
 
     fn sampling(&self) -> Option<Nanos> {
         Some(TUNING.interval)
+    }
+
+    fn foresee(&mut self, forecast: impl FnOnce() -> Arc<dyn Forecast>) {
+        self.forecast = Some(forecast());
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
@@ -168,31 +175,36 @@ impl PathManager for Guard {
 }
 
 impl Guard {
-    /// No active subflow is alive: the best of those on standby become active.
+    /// No active subflow is alive: the best of those on standby become active, or all if nothing is known of them.
     fn rescue(&mut self, subflows: &[SubflowView], commands: &mut Vec<Command>) {
         let alive = set_of(subflows, |subflow| subflow.alive);
         if alive == 0 || set_of(subflows, |subflow| subflow.alive && !subflow.backup) != 0 {
             return;
         }
         self.trial = None;
-        let best = |a: &Set, b: &Set| self.predicted(*a).total_cmp(&self.predicted(*b));
-        let best = subsets(alive).into_iter().chain([alive]).max_by(best).unwrap_or(alive);
+        let known =
+            candidates(alive, alive).into_iter().filter_map(|set| Some((self.foreseen(set)?, set)));
+        let best = known.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(alive, |(_, set)| set);
         order(alive, best, subflows, commands);
     }
 
     fn on_sample(&mut self, now: Nanos, view: View<'_>, commands: &mut Vec<Command>) {
         let alive = set_of(view.subflows, |subflow| subflow.alive);
         let active = set_of(view.subflows, |subflow| subflow.alive && !subflow.backup);
-        self.history.add(now, view);
+        self.history.add(now, view.statistics);
         for id in members(active) {
-            let lately = self.history.lately(id);
-            self.estimates[id].update(&view.subflows[id], lately);
+            self.estimates[id].update(now, &view.subflows[id]);
         }
         if active != self.set {
             self.on_set_changed(now, active);
         }
+        self.buffer = view.statistics.buffer;
         if active == 0 {
             return;
+        }
+        if now >= self.foreseen_until {
+            self.foreseen.clear();
+            self.foreseen_until = now + TUNING.foreseen;
         }
         self.changes.retain(|&at| now < at + MINUTE);
         let target = match self.trial {
@@ -233,18 +245,17 @@ impl Guard {
         (rtt * 4).clamp(TUNING.shortest_window, TUNING.longest_window)
     }
 
-    /// Equation 3. A subflow alone queues no more than its room: its RTT is then the smallest.
-    fn predicted(&self, set: Set) -> f64 {
-        let sum: f64 = members(set).map(|id| self.estimates[id].alone()).sum();
-        let rtt = match set.count_ones() {
-            1 => self.estimates[set.trailing_zeros() as usize].min_rtt,
-            _ => self.largest_rtt(set),
-        };
-        match (rtt > 0.0, self.history.room > 0.0) {
-            (false, _) => 0.0,
-            (true, false) => sum,
-            (true, true) => sum.min(self.history.room / rtt),
+    /// Equation 2; none if there is no answer just now. A subflow that has delivered nothing adds nothing.
+    fn foreseen(&mut self, set: Set) -> Option<f64> {
+        if let Some(&(_, value)) = self.foreseen.iter().find(|(of, _)| *of == set) {
+            return Some(value);
         }
+        let lines: Vec<Line> = members(set).filter_map(|id| self.estimates[id].line()).collect();
+        let forecast = self.forecast.as_ref()?;
+        let value =
+            if lines.is_empty() { 0.0 } else { forecast.throughput(&lines, self.buffer)? };
+        self.foreseen.push((set, value));
+        Some(value)
     }
 
     /// Equation 4.
@@ -260,8 +271,7 @@ impl Guard {
         }
         let from = self.settled.max(now.saturating_sub(TUNING.most_windows * window));
         let (span, lately) = (self.history.since(from), self.history.since(now - window));
-        let rate =
-            if lately.rate < TUNING.clearly_less * span.rate { lately.rate } else { span.rate };
+        let rate = if lately < TUNING.clearly_less * span { lately } else { span };
         let usual = self.memory.usual(self.set).unwrap_or(rate);
         let collapsed = rate < TUNING.collapsed * usual;
         if !collapsed {
@@ -270,49 +280,52 @@ impl Guard {
         if self.changes.len() >= TUNING.most_changes {
             return None;
         }
-        let suspicious = span.held_up >= self.held_up_share;
-        let without = (suspicious && (now >= self.next_without || collapsed))
-            .then(|| self.best_without(now, rate, now < began + TUNING.slow_start))
-            .flatten();
-        let new = without
-            .or_else(|| self.best_with(now, rate, standby, collapsed))
+        let new = self
+            .best(now, rate, standby, collapsed)
             .or_else(|| self.longest_waiting(now, standby))?;
+        Some(self.begin(now, new, rate))
+    }
+
+    fn begin(&mut self, now: Nanos, new: Set, rate: f64) -> Set {
         let (old, sent) = (self.set, self.history.sent());
         for id in members(old & !new) {
             self.estimates[id].go_on_standby(now, self.first_retry);
         }
         self.trial = Some(Trial { old, new, before: rate, began: now, sent, settled: None });
-        Some(new)
+        new
     }
 
-    /// The most promising subset of the active subflows, if its gain is large enough.
-    fn best_without(&self, now: Nanos, rate: f64, starting: bool) -> Option<Set> {
-        let slow_start = if starting { TUNING.slow_start_gain } else { 0.0 };
-        let enough = rate * (1.0 + self.required() + slow_start);
-        let value = |set: Set| match self.memory.fresh(set, now) {
-            Some(rate) => TUNING.memory_trust * rate,
-            None => TUNING.trust * self.predicted(set),
-        };
-        let valued = subsets(self.set).into_iter().map(|set| (value(set), set));
-        let best = valued.filter(|&(value, _)| value > enough).max_by(|a, b| a.0.total_cmp(&b.0));
-        best.map(|(_, set)| set)
-    }
-
-    /// The active subflows with the most promising standby one, if its gain is large enough or the throughput has
-    /// collapsed.
-    fn best_with(&self, now: Nanos, rate: f64, standby: Set, collapsed: bool) -> Option<Set> {
-        if now < self.next_with {
+    /// Equation 3: the most promising set of the active subflows and those whose wait is over, if its gain is large
+    /// enough.
+    fn best(&mut self, now: Nanos, rate: f64, standby: Set, collapsed: bool) -> Option<Set> {
+        if now < self.next_trial && !collapsed {
             return None;
         }
-        let enough = rate * (1.0 + self.required());
-        let valued = members(standby).map(|id| {
-            let set = self.set | 1 << id;
-            let known = self.memory.fresh(set, now).unwrap_or(f64::INFINITY);
-            (self.predicted(set).min(known), id, set)
-        });
-        let due = |id: SubflowId| now >= self.estimates[id].due;
-        let open = valued.filter(|&(value, id, _)| collapsed || due(id) && value > enough);
-        open.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, set)| set)
+        let may =
+            |&id: &SubflowId| collapsed || now >= self.next_with && now >= self.estimates[id].due;
+        let usable = members(standby).filter(may).fold(self.set, |set, id| set | 1 << id);
+        if usable.count_ones() == 1 {
+            return None;
+        }
+        // All are asked for at once, as answers may take their time.
+        let sets = candidates(usable, self.set);
+        let now_gives = self.foreseen(self.set);
+        let foreseen: Vec<_> = sets.iter().map(|&set| (set, self.foreseen(set))).collect();
+        let enough = (1.0 + self.promised_gain) * now_gives?;
+        let required = rate * (1.0 + self.required());
+        let mut best = None;
+        for (set, foreseen) in foreseen {
+            let foreseen = foreseen?;
+            let value = match self.memory.fresh(set, now) {
+                Some(rate) => TUNING.memory_trust * rate,
+                None if foreseen > enough => foreseen,
+                None => 0.0,
+            };
+            if value > best.map_or(required, |(value, _)| value) {
+                best = Some((value, set));
+            }
+        }
+        best.map(|(_, set)| set)
     }
 
     /// The active subflows with the one longest on standby, which may have changed unseen.
@@ -333,17 +346,14 @@ impl Guard {
             self.trial = Some(trial);
             return None;
         };
-        let span = self.history.since(settled);
-        let ratio = span.rate / trial.before.max(1.0);
+        let found = self.history.since(settled);
+        let ratio = found / trial.before.max(1.0);
         if !self.is_over(now, settled, &trial, ratio) {
             return None;
         }
         self.trial = None;
-        let better = match trial.adds() {
-            true => ratio > 1.0 || ratio > TUNING.harmless && span.held_up < TUNING.held_up,
-            false => ratio > TUNING.least_gain,
-        };
-        self.memory.learn(trial.new, span.rate, now, !better);
+        let better = ratio > 1.0;
+        self.memory.learn(trial.new, found, now, !better);
         match trial.adds() {
             true => self.end_trial_with(now, &trial, better),
             false => self.end_trial_without(now, &trial, better),
@@ -387,12 +397,12 @@ impl Guard {
 
     fn end_trial_without(&mut self, now: Nanos, trial: &Trial, better: bool) {
         if !better {
-            self.wait_without =
-                (2 * self.wait_without).clamp(TUNING.after_failure, TUNING.longest_wait);
-            self.next_without = now + self.wait_without;
+            self.wait_trial =
+                (2 * self.wait_trial).clamp(TUNING.after_failure, TUNING.longest_wait);
+            self.next_trial = now + self.wait_trial;
             return;
         }
-        self.wait_without = 0;
+        self.wait_trial = 0;
         // A throughput measured in slow start is not that of the set.
         if self.began.is_some_and(|began| now > began + TUNING.young) {
             self.memory.learn(trial.old, trial.before, now, true);

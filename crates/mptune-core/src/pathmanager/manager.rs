@@ -1,11 +1,13 @@
 //! The trait of path managers, their events, and their commands.
 
 use super::declaration::OptionInfo;
+use super::forecast::Forecast;
 use crate::error::SpecError;
 use crate::network::{Family, NetworkSpec, PathSpec};
 use crate::units::{Bytes, Nanos};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Maximum number of subflows of a connection: sets of them have 64 bits. No more are opened.
 pub const MAX_SUBFLOWS: usize = 64;
@@ -70,15 +72,15 @@ pub struct View<'a> {
     pub statistics: ConnectionStatistics,
 }
 
-/// Statistics of a connection at its data sender. They only grow.
+/// Statistics of a connection at its data sender. They only grow, but for the limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectionStatistics {
     /// Payload bytes handed to subflows.
     pub sent: Bytes,
     /// Payload bytes acknowledged in order (DATA_ACK, RFC 8684 section 3.3.2).
     pub acked: Bytes,
-    /// Time in which the shared buffers kept a subflow with room in cwnd from sending.
-    pub limited: Nanos,
+    /// Limit of the send buffer just now, as a program sets it (`SO_SNDBUF`); 0 if it is not known.
+    pub buffer: Bytes,
 }
 
 /// Statistics and state of a subflow.
@@ -95,6 +97,9 @@ pub struct SubflowStatistics {
     pub srtt: Nanos,
     /// Congestion window, bytes.
     pub window: Bytes,
+    /// Delivery rate of the latest sample, bytes per second (Linux `tcpi_delivery_rate`); 0 before the first.
+    #[serde(default)]
+    pub rate: Bytes,
 }
 
 /// A subflow as a policy sees it.
@@ -201,6 +206,9 @@ pub trait PathManager: Sized {
     fn sampling(&self) -> Option<Nanos> {
         None
     }
+
+    /// From now on it may ask what a connection like this one would give over other paths.
+    fn foresee(&mut self, _forecast: impl FnOnce() -> Arc<dyn Forecast>) {}
 
     /// The reason for the latest commands in a few words, for a log; none if there is nothing to add.
     fn why(&self) -> Option<String> {

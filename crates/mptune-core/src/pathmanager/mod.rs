@@ -12,6 +12,7 @@ pub mod binder;
 mod declaration;
 pub mod default;
 mod driver;
+mod forecast;
 pub mod fullmesh;
 pub mod guard;
 mod manager;
@@ -26,6 +27,7 @@ pub use declaration::{NoOptions, OptionInfo, OptionKind};
 pub use driver::{
     Assignment, Driver, LOST_AFTER_TIMEOUTS, Order, Report, Role, Stack, State, Subflow,
 };
+pub use forecast::{Forecast, Line, SharedBuffer};
 pub use manager::{
     Command, ConnectionStatistics, Event, MAX_SUBFLOWS, PathEnds, PathId, PathManager, SubflowId,
     SubflowStatistics, SubflowView, TransferSize, View,
@@ -34,6 +36,7 @@ pub use options::{DescribedOption, OptionMap};
 
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
+use std::sync::Arc;
 
 /// Writes the [`Policy`] enum, the list of names and the dispatch from one list.
 macro_rules! path_managers {
@@ -96,6 +99,11 @@ macro_rules! path_managers {
             /// [`PathManager::sampling`].
             pub fn sampling(&self) -> Option<Nanos> {
                 match self { $(Self::$variant(policy) => policy.sampling()),+ }
+            }
+
+            /// [`PathManager::foresee`].
+            pub fn foresee(&mut self, forecast: impl FnOnce() -> Arc<dyn Forecast>) {
+                match self { $(Self::$variant(policy) => policy.foresee(forecast)),+ }
             }
 
             /// [`PathManager::why`].

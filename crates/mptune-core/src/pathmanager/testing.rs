@@ -35,7 +35,7 @@ fn opening(path: PathId, backup: bool) -> SubflowView {
 /// A connection whose policy is under test. Path `n` of M remote interfaces joins local interface
 /// `n / M` and remote interface `n % M`, as in a topology.
 pub struct World<P> {
-    policy: P,
+    pub policy: P,
     pub paths: Vec<PathEnds>,
     pub lsrr_honoured: bool,
     pub size: TransferSize,

@@ -21,7 +21,7 @@ impl Manager {
     /// All subflows in one dump, and a close look at those that show something new; in addition, the
     /// connections take turns getting a close look.
     pub(super) fn glance(&mut self) -> Result<(), Error> {
-        let began_ns = sys::cpu_ns();
+        let began_ns = sys::thread_cpu_ns();
         let mut news = self.next_in_turn();
         let looks_at_all = news.len() == self.live.len();
         if !looks_at_all {
@@ -46,7 +46,7 @@ impl Manager {
         let now_ns = sys::monotonic_ns();
         self.sampling.choose(now_ns);
         let share = if self.host.is_some() { HOST_GLANCE_SHARE } else { GLANCE_SHARE };
-        self.glance_at_ns = now_ns + GLANCE_NS.max((sys::cpu_ns() - began_ns) * share);
+        self.glance_at_ns = now_ns + GLANCE_NS.max((sys::thread_cpu_ns() - began_ns) * share);
         Ok(())
     }
 
@@ -62,14 +62,14 @@ impl Manager {
         if due.is_empty() {
             return Ok(());
         }
-        let began_ns = sys::cpu_ns();
+        let began_ns = sys::thread_cpu_ns();
         let live = |&token| Some((token, self.live.get(&token)?.established()));
         let chosen: Vec<_> = due.iter().filter_map(live).collect();
         let looks = Look::take(&mut self.diag, &chosen)?;
         for ((token, _), look) in chosen.iter().zip(&looks) {
             self.with(*token, |connection, now_ns| connection.on_sampled(look.as_ref(), now_ns))?;
         }
-        self.sampling.end(due.len(), sys::cpu_ns() - began_ns);
+        self.sampling.end(due.len(), sys::thread_cpu_ns() - began_ns);
         Ok(())
     }
 

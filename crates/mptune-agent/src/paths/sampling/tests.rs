@@ -72,12 +72,23 @@ fn subflows_on_standby_count_only_while_there_are_no_others() {
     assert_eq!(look(50_000, true, &[standby]).holds(), Some(Buffer::Receive));
 }
 
+/// The time in which a buffer held the connection up, after a look.
+fn limited(meter: &mut Meter, look: &Look, now_ns: u64) -> u64 {
+    meter.note(look, now_ns).expect("a sample");
+    let sampled = meter.sampled().expect("looked at");
+    sampled.receive_limited_ns + sampled.send_limited_ns
+}
+
+#[test]
+fn a_sample_has_the_send_buffer_as_a_program_sets_it() {
+    let look = Look { memory: SendMemory { used: 0, limit: 400_000 }, ..look(0, false, &[]) };
+    assert_eq!(Meter::default().note(&look, 1).map(|sample| sample.buffer), Some(200_000));
+}
+
 #[test]
 fn what_a_look_shows_counts_for_the_time_since_the_last_one() {
     let (held, free) = (look(50_000, true, &[subflow(0, 3, 0)]), look(0, false, &[]));
     let mut meter = Meter::default();
-    let limited =
-        |meter: &mut Meter, look: &Look, now_ns| meter.note(look, now_ns).unwrap().limited;
     assert_eq!(limited(&mut meter, &held, 5 * SECOND), 0, "nothing is known of before");
     assert_eq!(limited(&mut meter, &held, 5 * SECOND + 20 * MS), 20 * MS);
     assert_eq!(limited(&mut meter, &free, 5 * SECOND + 50 * MS), 20 * MS);
@@ -145,7 +156,7 @@ proptest! {
         let mut before = (0, 0);
         for (acked, sacked, ms, is_full) in steps {
             now += ms * MS;
-            let limited = meter.note(&look(0, is_full, &[subflow(0, 3, 0)]), now).unwrap().limited;
+            let limited = limited(&mut meter, &look(0, is_full, &[subflow(0, 3, 0)]), now);
             let delivered = meter.note_subflow(&tcp(acked, sacked)).delivered;
             prop_assert!(limited >= before.0 && delivered >= before.1);
             prop_assert!(limited <= now);

@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::mptcp::io::Io;
 use crate::pathmanager::{ConnectionStatistics, Report, SubflowId, SubflowStatistics};
-use crate::units::Bytes;
+use crate::units::{Bytes, SECOND};
 
 impl Connection {
     /// A sample is due.
@@ -15,7 +15,8 @@ impl Connection {
         let statistics = ConnectionStatistics {
             sent: buffer.sent_bytes(),
             acked: buffer.acked_bytes(),
-            limited: self.sender.window_limited(io.now),
+            // Forecasts know what it was given.
+            buffer: 0,
         };
         let before = self.changes.len();
         self.report(io, Report::Sample { now: io.now, statistics });
@@ -42,6 +43,9 @@ impl Connection {
             srtt: subflow.sender.rtt.srtt,
             // Saturates; the window is never NaN.
             window: subflow.sender.window.cwnd as Bytes * full,
+            // Segments per ns.
+            rate: (subflow.sender.delivery_rate().unwrap_or(0.0) * full as f64 * SECOND as f64)
+                as Bytes,
         }
     }
 }

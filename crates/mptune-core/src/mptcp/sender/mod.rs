@@ -106,7 +106,8 @@ impl DataSender {
             members: options.members,
             rate_samples: options.controller.rate_samples()
                 || options.path_policy.is_some()
-                || options.scheduler.rate_samples(),
+                || options.scheduler.rate_samples()
+                || options.path_manager.sampling().is_some(),
             paced_by_scheduler: options.scheduler.rate_samples(),
             header: options.header(),
             lengths: options.lengths(),

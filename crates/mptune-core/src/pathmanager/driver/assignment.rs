@@ -1,7 +1,7 @@
 //! A path manager's policy, its options and its paths.
 
 use crate::error::SpecError;
-use crate::pathmanager::{OptionMap, PathEnds, PathId, Policy, TransferSize};
+use crate::pathmanager::{Forecast, OptionMap, PathEnds, PathId, Policy, TransferSize};
 use crate::units::{Bytes, Nanos};
 use std::sync::Arc;
 
@@ -42,6 +42,11 @@ impl Assignment {
         lsrr_honoured: bool,
     ) -> Self {
         Self { policy, paths: paths.into(), lsrr_honoured, size }
+    }
+
+    /// The policy may ask for forecasts.
+    pub fn foresee(&mut self, forecast: impl FnOnce() -> Arc<dyn Forecast>) {
+        self.policy.foresee(forecast);
     }
 
     /// Adds a path and returns its number.

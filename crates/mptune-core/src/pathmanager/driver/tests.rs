@@ -1,8 +1,9 @@
 //! The life cycle of subflows on an obedient stack, and on one that refuses orders.
 
 use super::*;
-use crate::pathmanager::TransferSize;
+use crate::pathmanager::{Forecast, Line, TransferSize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const KIB: Bytes = 1024;
 
@@ -277,7 +278,7 @@ fn the_policy_of_one_connection_knows_nothing_of_anothers() {
 fn only_policies_with_an_interval_get_samples() {
     let sample = Report::Sample {
         now: 7,
-        statistics: ConnectionStatistics { sent: 9, acked: 5, limited: 1 },
+        statistics: ConnectionStatistics { sent: 9, acked: 5, buffer: 1 },
     };
     let mut world = World::established(fullmesh(), Stack::SIMULATED);
     assert_eq!(world.driver.sampling(), None);
@@ -291,23 +292,37 @@ fn only_policies_with_an_interval_get_samples() {
     assert_eq!(world.orders, []);
 }
 
+/// What holds up the quickest path is foreseen to cost nearly all.
+#[derive(Debug)]
+struct Quickest;
+
+impl Forecast for Quickest {
+    fn throughput(&self, lines: &[Line], _buffer: Bytes) -> Option<f64> {
+        Some(2e13 / lines.iter().map(|line| line.rtt).max()? as f64)
+    }
+}
+
+fn guarded() -> Assignment {
+    let mut assignment = assignment("guard", json!({}), TransferSize::Unlimited);
+    assignment.foresee(|| Arc::new(Quickest));
+    assignment
+}
+
 /// Two subflows of which the second holds up the first: a policy with samples reacts.
 #[test]
 fn commands_after_samples_become_orders() {
     for stack in [Stack::SIMULATED, Stack::LINUX] {
-        let mut world =
-            World::established(assignment("guard", json!({}), TransferSize::Unlimited), stack);
+        let mut world = World::established(guarded(), stack);
         let mut statistics = ConnectionStatistics::default();
         for number in 1..60 {
             let harmed = world.with(Role::Active).len() > 1;
             statistics.acked += if harmed { 100_000 } else { 1_000_000 };
             statistics.sent = statistics.acked + 500_000;
-            statistics.limited += if harmed { 90_000_000 } else { 0 };
             for id in 0..4 {
                 let srtt = if id == 0 { 10_000_000 } else { 300_000_000 };
                 let subflow = SubflowStatistics {
                     srtt,
-                    window: if id == 0 { 200_000 } else { 100_000 },
+                    rate: if id == 0 { 20_000_000 } else { 300_000 },
                     delivered: number * 20_000,
                     ..SubflowStatistics::default()
                 };

@@ -16,14 +16,21 @@ pub(super) fn set_of(subflows: &[SubflowView], is_in: impl Fn(&SubflowView) -> b
     chosen.fold(0, |set, (id, _)| set | 1 << id)
 }
 
-/// Proper subsets, without the empty one.
-pub(super) fn subsets(whole: Set) -> Vec<Set> {
-    if whole.count_ones() > TUNING.few {
-        let alone = members(whole).map(|id| 1 << id);
-        return alone.chain(members(whole).map(|id| whole & !(1 << id))).collect();
-    }
-    let next = |&part: &Set| Some(part.wrapping_sub(1) & whole).filter(|&part| part > 0);
-    std::iter::successors(Some(whole), next).skip(1).collect()
+/// The sets of usable subflows that are considered beside the current one: all, or of many each alone, and those that differ in
+/// one.
+pub(super) fn candidates(usable: Set, current: Set) -> Vec<Set> {
+    let mut sets: Vec<Set> = if usable.count_ones() > TUNING.few {
+        let alone = members(usable).map(|id| 1 << id);
+        let others = members(usable).flat_map(|id| [current ^ 1 << id, usable & !(1 << id)]);
+        alone.chain(others).chain([usable]).filter(|&set| set != 0).collect()
+    } else {
+        let next = |&part: &Set| Some(part.wrapping_sub(1) & usable).filter(|&part| part > 0);
+        std::iter::successors(Some(usable), next).collect()
+    };
+    sets.sort_unstable();
+    sets.dedup();
+    sets.retain(|&set| set != current);
+    sets
 }
 
 /// Orders the target set active and the other subflows concerned standby.

@@ -13,16 +13,20 @@ pub(super) struct Tuning {
     pub(super) interval: Nanos,
     /// Samples in the history: 10 s.
     pub(super) samples: usize,
-    /// Intervals over which a subflow's delivery rate is taken.
-    pub(super) rate_intervals: usize,
-    /// Share of the time from which on the buffers hold up an interval, and below which they do not matter.
-    pub(super) held_up: f64,
-    /// Decay of the fastest delivery per sample while the buffers limit the connection, and so the subflow.
-    pub(super) held_up_decay: f64,
-    /// The same while they do not.
-    pub(super) free_decay: f64,
-    /// The same of the room.
-    pub(super) room_decay: f64,
+    /// The largest delivery rate is that of this and the last period.
+    pub(super) rate_period: Nanos,
+    /// Decay of counts, and of the longest RTT, per sample.
+    pub(super) decay: f64,
+    /// Payload bytes of a segment, and the length of a packet for what it carries.
+    pub(super) segment: f64,
+    /// See there.
+    pub(super) packet: f64,
+    /// Part of the smallest RTT that a queue must add before it can be full.
+    pub(super) queued: f64,
+    /// The longest RTT for the longest smoothed one, both without the smallest.
+    pub(super) unsmoothed: f64,
+    /// A forecast is made again after this long.
+    pub(super) foreseen: Nanos,
     /// A throughput is taken over four round trips, but over no less than this.
     pub(super) shortest_window: Nanos,
     /// The longest such window.
@@ -39,20 +43,12 @@ pub(super) struct Tuning {
     pub(super) first_trial: Nanos,
     /// Until this long after the beginning slow start makes everything look better.
     pub(super) slow_start: Nanos,
-    /// By how much larger a gain must be until then.
-    pub(super) slow_start_gain: f64,
     /// Age of the connection up to which a set's throughput is not recorded.
     pub(super) young: Nanos,
-    /// Factor by which a prediction of a gain is believed.
-    pub(super) trust: f64,
     /// Factor by which a throughput measured before is believed.
     pub(super) memory_trust: f64,
-    /// Gain that a set without a subflow must show.
-    pub(super) least_gain: f64,
     /// Loss at which a set with another subflow is given up at once.
     pub(super) hopeless: f64,
-    /// Another subflow stays without a gain if it loses no more than this and the buffers do not matter.
-    pub(super) harmless: f64,
     /// Before and after differ clearly below this factor: one window is enough.
     pub(super) clearly_less: f64,
     /// The same above this factor.
@@ -78,7 +74,7 @@ pub(super) struct Tuning {
     pub(super) longest_fresh: Nanos,
     /// Sets that are remembered.
     pub(super) remembered: usize,
-    /// Up to this many active subflows, every part of them is considered; of more only each alone, and all but one.
+    /// Up to this many usable subflows, every set of them is considered; of more only some.
     pub(super) few: u32,
 }
 
@@ -86,26 +82,24 @@ pub(super) struct Tuning {
 pub(super) const TUNING: Tuning = Tuning {
     interval: 100 * MILLISECOND,
     samples: 100,
-    rate_intervals: 3,
-    held_up: 0.05,
-    held_up_decay: 0.995,
-    free_decay: 0.93,
-    room_decay: 0.999,
+    rate_period: 5 * SECOND,
+    decay: 0.993,
+    segment: 1428.0,
+    packet: 1.05,
+    queued: 0.1,
+    unsmoothed: 1.2,
+    foreseen: 2 * SECOND,
     shortest_window: SECOND,
     longest_window: 3 * SECOND,
     most_windows: 3,
     shortest_settling: 300 * MILLISECOND,
     longest_settling: 2 * SECOND,
-    longest_drain: 3 * SECOND,
+    longest_drain: 10 * SECOND,
     first_trial: 1500 * MILLISECOND,
     slow_start: 3 * SECOND,
-    slow_start_gain: 1.0,
     young: 8 * SECOND,
-    trust: 0.9,
     memory_trust: 0.95,
-    least_gain: 1.05,
     hopeless: 0.6,
-    harmless: 0.93,
     clearly_less: 0.8,
     clearly_more: 1.25,
     collapsed: 0.3,
@@ -118,5 +112,5 @@ pub(super) const TUNING: Tuning = Tuning {
     fresh: MINUTE,
     longest_fresh: 5 * MINUTE,
     remembered: 32,
-    few: 6,
+    few: 4,
 };

@@ -1,10 +1,12 @@
 //! A managed connection whose policy acts on samples.
 
 use super::*;
+use crate::paths::sampling::SendMemory;
+use mptune_core::trial::Forecaster;
+use std::sync::Arc;
 
-/// The kernel's report of a connection whose two subflows share a buffer: this many bytes are on their way, and
-/// if it is held up the first subflow has room.
-fn look(kernel: &Kernel, acked: u64, held_up: bool) -> Look {
+/// The kernel's report of a connection with a quick and a slow subflow that share a send buffer of that size.
+fn look(kernel: &Kernel, acked: u64, buffer: u32) -> Look {
     let subflow = |(id, pair): (SubflowId, Pair)| {
         let (fast, one) = (id == 0, kernel.subflows[&pair]);
         let rtt = if fast { 10 } else { 400 } * MS;
@@ -14,7 +16,7 @@ fn look(kernel: &Kernel, acked: u64, held_up: bool) -> Look {
             tcp: TcpInfo {
                 mss: 1_000,
                 cwnd: 100,
-                unacked: if fast && held_up { 50 } else { 100 },
+                delivery_rate_bps: if fast { 40_000_000 } else { 2_000_000 },
                 srtt_ns: rtt,
                 min_rtt_ns: rtt,
                 bytes_acked: acked / 2,
@@ -30,15 +32,20 @@ fn look(kernel: &Kernel, acked: u64, held_up: bool) -> Look {
         bytes_acked: Some(acked),
         ..MptcpInfo::default()
     };
-    Look { connection, subflows, ..Look::default() }
+    let memory = SendMemory { used: buffer, limit: 2 * buffer };
+    Look { connection, memory, subflows }
 }
 
-/// The paths on standby after some seconds of a connection that the buffers hold up, or not.
-fn after_samples(kernel: &mut Kernel, held_up: bool) -> Vec<String> {
+/// The paths on standby after some seconds of a connection with such a buffer.
+fn after_samples(buffer: u32) -> Vec<String> {
+    let mut guard = assignment("guard", (2, 1), json!({}));
+    // Answers come at once.
+    guard.policy.foresee(|| Arc::new(Forecaster::of_host("cubic")));
+    let kernel = &mut Kernel::established(&guard);
     let begun_ns = kernel.now_ns;
     while kernel.now_ns < begun_ns + 5 * SECOND && kernel.standby().is_empty() {
         kernel.now_ns += 20 * MS;
-        let look = look(kernel, (kernel.now_ns - begun_ns) / 1_000, held_up);
+        let look = look(kernel, (kernel.now_ns - begun_ns) / 1_000, buffer);
         kernel.connection.on_sampled(Some(&look), kernel.now_ns);
         kernel.obey();
     }
@@ -46,10 +53,9 @@ fn after_samples(kernel: &mut Kernel, held_up: bool) -> Vec<String> {
 }
 
 #[test]
-fn guard_acts_on_samples_that_show_the_buffers_holding_the_connection_up() {
-    let guard = assignment("guard", (2, 1), json!({}));
-    assert_eq!(after_samples(&mut Kernel::established(&guard), false), [] as [String; 0]);
-    assert_eq!(after_samples(&mut Kernel::established(&guard), true), ["1-0"]);
+fn guard_acts_where_the_buffer_is_too_small_for_the_slow_subflow() {
+    assert_eq!(after_samples(8 << 20), [] as [String; 0]);
+    assert_eq!(after_samples(200_000), ["1-0"]);
 }
 
 #[test]
