@@ -210,7 +210,7 @@ impl Work {
     }
 
     fn step(&mut self, now_ns: u64, plan: &Plan, watchdog: &mut Watchdog) -> Vec<Record> {
-        let spent_ns = sys::cpu_ns();
+        let spent_ns = sys::thread_cpu_ns();
         let mut records = Vec::new();
         // A failed look is none: the interval gets longer.
         if self.looks.look(now_ns, &self.known).is_ok() {
@@ -222,7 +222,7 @@ impl Work {
             (self.began_ns, self.looked) = (now_ns, 1);
             records.extend(self.decide(&shown, plan, watchdog));
         }
-        let cost_ns = sys::cpu_ns() - spent_ns;
+        let cost_ns = sys::thread_cpu_ns() - spent_ns;
         self.look_at_ns = now_ns + LOOK_NS.max(cost_ns * SHARE);
         records
     }

@@ -464,7 +464,7 @@ impl Service {
 
     /// Samples the connections, at a bounded cost.
     fn sample(&mut self, now_ns: u64) {
-        let spent_ns = sys::cpu_ns();
+        let spent_ns = sys::thread_cpu_ns();
         let steered = self.steering.steered();
         self.figures.steer(&steered);
         let seen =
@@ -483,7 +483,7 @@ impl Service {
             };
             self.records.add(record);
         }
-        let cost_ns = sys::cpu_ns() - spent_ns;
+        let cost_ns = sys::thread_cpu_ns() - spent_ns;
         self.sample_at_ns = now_ns + self.sample_every_ns.max(cost_ns * SAMPLING_SHARE);
     }
 

@@ -101,7 +101,6 @@ pub struct Guard {
     changes: VecDeque<Nanos>,
     /// Answers what another set would give; without it guard only retries and rescues.
     forecast: Option<Arc<dyn Forecast>>,
-    buffer: Bytes,
     /// Forecasts of sets, and until when they are believed.
     foreseen: Vec<(Set, f64)>,
     foreseen_until: Nanos,
@@ -147,7 +146,6 @@ impl PathManager for Guard {
             wait_blind: TUNING.blind,
             changes: VecDeque::new(),
             forecast: None,
-            buffer: 0,
             foreseen: Vec::new(),
             foreseen_until: 0,
         })
@@ -198,7 +196,6 @@ impl Guard {
         if active != self.set {
             self.on_set_changed(now, active);
         }
-        self.buffer = view.statistics.buffer;
         if active == 0 {
             return;
         }
@@ -252,8 +249,11 @@ impl Guard {
         }
         let lines: Vec<Line> = members(set).filter_map(|id| self.estimates[id].line()).collect();
         let forecast = self.forecast.as_ref()?;
-        let value =
-            if lines.is_empty() { 0.0 } else { forecast.throughput(&lines, self.buffer)? };
+        let value = if lines.is_empty() {
+            0.0
+        } else {
+            forecast.throughput(&lines, self.history.buffer())?
+        };
         self.foreseen.push((set, value));
         Some(value)
     }
@@ -307,7 +307,7 @@ impl Guard {
         if usable.count_ones() == 1 {
             return None;
         }
-        // All are asked for at once, as answers may take their time.
+        // Ask about every set before deciding: some answers come only with a later sample.
         let sets = candidates(usable, self.set);
         let now_gives = self.foreseen(self.set);
         let foreseen: Vec<_> = sets.iter().map(|&set| (set, self.foreseen(set))).collect();

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A forecast simulates this long, and counts from the second time on: slow start is over.
 const DURATION: Nanos = 6 * SECOND;
 const COUNTED_FROM: Nanos = 2 * SECOND;
-/// Steps, as factors, in which numbers are told apart: networks that are nearly alike get one answer.
+/// Numbers are rounded to powers of these factors, so that similar networks share one answer.
 const RATE_STEP: f64 = 1.1;
 const RTT_STEP: f64 = 1.1;
 const QUEUE_STEP: f64 = 1.3;
@@ -96,7 +96,7 @@ impl Forecaster {
 
     /// What was simulated before.
     pub fn known(&self, lines: &[Line], buffer: Bytes) -> Option<f64> {
-        self.answers().get(&(buffer_step(buffer), keys(lines))).copied()
+        self.answers().get(&rounded(lines, buffer)).copied()
     }
 
     fn answers(&self) -> MutexGuard<'_, HashMap<Network, f64>> {
@@ -119,7 +119,7 @@ impl Forecaster {
 
 impl Forecast for Forecaster {
     fn throughput(&self, lines: &[Line], buffer: Bytes) -> Option<f64> {
-        let asked = (buffer_step(buffer), keys(lines));
+        let asked = rounded(lines, buffer);
         if let Some(&answer) = self.answers().get(&asked) {
             return Some(answer);
         }
@@ -133,16 +133,12 @@ impl Forecast for Forecaster {
     }
 }
 
-/// In any order, as the paths are disjoint.
-fn keys(lines: &[Line]) -> Vec<Key> {
+/// The lines in any order, as the paths are disjoint; the buffer 0 where none is given.
+fn rounded(lines: &[Line], buffer: Bytes) -> Network {
     let mut keys: Vec<Key> = lines.iter().map(key).collect();
     keys.sort_unstable();
-    keys
-}
-
-/// 0 where none is given.
-fn buffer_step(buffer: Bytes) -> i32 {
-    if buffer == 0 { 0 } else { step(buffer as f64, LEAST_QUEUE, RATE_STEP).max(1) }
+    let buffer = if buffer == 0 { 0 } else { step(buffer as f64, LEAST_QUEUE, RATE_STEP).max(1) };
+    (buffer, keys)
 }
 
 /// The step of a number.

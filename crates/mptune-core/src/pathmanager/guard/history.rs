@@ -26,6 +26,11 @@ impl History {
         self.0.back().map_or(0, |(_, last)| last.sent)
     }
 
+    /// Size of the send buffer; 0 if it is not known.
+    pub(super) fn buffer(&self) -> Bytes {
+        self.0.back().map_or(0, |(_, last)| last.buffer)
+    }
+
     /// Everything sent up to some time has been acknowledged.
     pub(super) fn has_drained(&self, sent: Bytes) -> bool {
         self.0.back().is_some_and(|(_, last)| last.acked >= sent)
