@@ -112,6 +112,33 @@ def test_the_readme_is_short_and_the_pages_are_few() -> None:
     assert len(DOCS) + len(NOTEBOOKS) <= PAGES_MOST
 
 
+#: What the README repeats of a page: the page, where it stands there, and the words of the README.
+REPEATED = (
+    (
+        "docs/explanation/scheduling.md",
+        r"<!-- path policies, virtual:.*?scheduler alone: [^(]*\(lowest ([\d.]+), mean ([\d.]+)\)",
+        "{1} times the throughput in the mean, {0} times at worst",
+    ),
+    (
+        "docs/reference/regret.md",
+        r"- all: cases (\d+), reached [\d.]+ %, mean share ([\d.]+) %, worst share ([\d.]+) %",
+        "| {0} cases, simulator | {1} % of its throughput in the mean, {2} % at worst",
+    ),
+    (
+        "docs/explanation/adaptive.md",
+        r"times faster than the best rival[^|]*\| [\d.]+ \([^)]*\) \| ([\d.]+) \(",
+        "{0} times as fast with it",
+    ),
+)
+
+
+@pytest.mark.parametrize(("name", "there", "words"), REPEATED)
+def test_the_readme_repeats_what_a_page_has_measured(name: str, there: str, words: str) -> None:
+    found = re.search(there, (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    assert words.format(*found.groups()) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_list_of_pages_has_each_of_them_once() -> None:
     page = ROOT / "docs" / "pages.md"
     linked = re.findall(r"^\|.*?\]\(([^)#]+)\)", page.read_text(encoding="utf-8"), re.M)
