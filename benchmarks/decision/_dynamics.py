@@ -1,12 +1,17 @@
 """Random dynamics: a network that changes while a connection uses it; a seed gives the same on every machine.
 
 Not a benchmark. Two to four paths, each with a bottleneck of its own, and what happens to them: rates, delays
-and losses that step or drift, paths that die and return, other traffic that comes and goes.
+and losses that step or drift, paths that die and return, other traffic that comes and goes. Buffers are of a
+fixed size. Two other draws: `of_hosts`, with up to six paths and buffers that grow, and `small`, which two
+processors can emulate in real time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import NamedTuple
+from itertools import count, islice
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from benchmarks.shared.random_networks import LEAST_QUEUE, Draw, wide_site
 from mptune.topology import (
@@ -20,10 +25,13 @@ from mptune.topology import (
     Topology,
     UdpBackground,
 )
-from mptune.trial import ScriptedAction
+from mptune.trial import Bulk, ScriptedAction, Trial
 
 #: Numbers of local and remote interfaces; the first ones are drawn more often.
 SHAPES = (*3 * ((2, 1),), *2 * ((3, 1),), (1, 2), (1, 3), (4, 1), (2, 2))
+#: The same for hosts as they are, and the limit of their buffers: Linux' default of `tcp_wmem`, bytes.
+HOST_SHAPES = ((2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (1, 2), (2, 2), (3, 2), (2, 3))
+HOST_BUFFER_BYTES = 4 * 2**20
 #: bit/s of a bottleneck, ns of a path's RTT, ppb of a lossy path (0.01 % to 1 %; half of the paths lose
 #: none): log-uniform, as everything here.
 RATE_BPS = (3_000_000, 150_000_000)
@@ -50,6 +58,11 @@ NEW_LOSS_PPB = (1_000_000, 30_000_000)
 OUTAGE_S = (2, 20)
 RAMP_S = (3, 20)
 RAMP_STEPS = 10
+#: Of `small` ones: paths; bit/s of one path, and of all together; s, to which the duration is compressed.
+SMALL_PATHS = (2, 3)
+SMALL_RATE_BPS = (1_000_000, 40_000_000)
+SMALL_WHOLE_BPS = 80_000_000
+SMALL_DURATION_S = (40, 60)
 
 _SECOND = 10**9
 _BIT_NS_PER_BYTE = 8 * 10**9
@@ -74,6 +87,25 @@ class Dynamic(NamedTuple):
     seed: int
     events: tuple[Event, ...]
     description: str
+    buffer_mode: Literal["fixed", "auto"] = "fixed"
+
+    def trial(self, pm: str, path: str | None = None) -> Trial:
+        """Saturated for the whole of it, over the paths of a path manager; `path` is the initial one."""
+        return Trial(
+            topology=self.topology,
+            pm=pm,
+            cc=self.cc,
+            buffer_mode=self.buffer_mode,
+            buffer_bytes=self.buffer_bytes,
+            seed=self.seed,
+            workload=Bulk(duration_ns=self.duration_ns),
+            initial_path=path,
+            script=self.script,
+        )
+
+    def mbps(self, in_order_bytes: int) -> float:
+        """Throughput over the whole of it, Mbit/s: nothing arrives any more once a trial has stalled."""
+        return in_order_bytes * 8e3 / self.duration_ns
 
 
 class _Wire:
@@ -204,11 +236,12 @@ class _Story:
         return f"shared with {rate / 1e6:.1f} Mbit/s of UDP for {(stop_ns - at_ns) / _SECOND:.0f} s"
 
 
-def random_dynamic(seed: int) -> Dynamic:
-    """A connection on two to four paths with up to three events."""
+def random_dynamic(seed: int, *, of_hosts: bool = False) -> Dynamic:
+    """A connection on two to four paths with up to three events; `of_hosts`: up to six, buffers that grow."""
     draw = Draw(seed)
-    locals_, remotes = SHAPES[draw.below(len(SHAPES))]
-    sender, receiver = wide_site("S", "ABCD"[:locals_]), wide_site("R", "XYZW"[:remotes])
+    shapes = HOST_SHAPES if of_hosts else SHAPES
+    locals_, remotes = shapes[draw.below(len(shapes))]
+    sender, receiver = wide_site("S", "ABCDEF"[:locals_]), wide_site("R", "XYZW"[:remotes])
     ends = [(local, remote) for local in range(locals_) for remote in range(remotes)]
     labels = [f"{sender.interfaces[local].abbr}-{receiver.interfaces[remote].abbr}" for local, remote in ends]
     wires = [_Wire(draw) for _ in ends]
@@ -247,14 +280,91 @@ def random_dynamic(seed: int) -> Dynamic:
         file="",
         background=tuple(story.background),
     )
-    about = f"{cc}, {buffer_bytes // 1024} KiB ({products:.2f} products)"
+    size = "buffers that grow" if of_hosts else f"{buffer_bytes // 1024} KiB ({products:.2f} products)"
+    about = f"{cc}, {size}"
     return Dynamic(
         topology=topology,
         script=tuple(story.script),
         cc=cc,
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=HOST_BUFFER_BYTES if of_hosts else buffer_bytes,
         duration_ns=duration_ns,
         seed=seed,
         events=tuple(story.events),
         description="; ".join([*lines, about, *events]),
+        buffer_mode="auto" if of_hosts else "fixed",
     )
+
+
+def _fits(dynamic: Dynamic) -> bool:
+    """A small machine can emulate it in real time."""
+    topology = dynamic.topology
+    if len(topology.paths) not in SMALL_PATHS or any(not _is_udp(flow) for flow in topology.background):
+        return False
+    most = []
+    for path in topology.paths:
+        schedule = path.core.forward_effects.schedule
+        rates = [path.core.rate_bps, *(step.rate_bps for step in (schedule.steps if schedule else ()))]
+        known = [rate for rate in rates if rate is not None]
+        if min(known) < SMALL_RATE_BPS[0] or max(known) > SMALL_RATE_BPS[1]:
+            return False
+        most.append(max(known))
+    return sum(most) <= SMALL_WHOLE_BPS
+
+
+def _is_udp(background: object) -> bool:
+    return isinstance(background, UdpBackground)
+
+
+def _compressed(dynamic: Dynamic) -> Dynamic:
+    """The same in less time: everything happens earlier by the same factor."""
+    drawn_s = dynamic.duration_ns / _SECOND
+    span_s = SMALL_DURATION_S[0] + (drawn_s - DURATION_S[0]) * (SMALL_DURATION_S[1] - SMALL_DURATION_S[0]) / (
+        DURATION_S[1] - DURATION_S[0]
+    )
+    duration_ns = round(span_s) * _SECOND
+
+    def at(time_ns: int) -> int:
+        return time_ns * duration_ns // dynamic.duration_ns
+
+    def step(change: Step) -> Step:
+        return msgspec.structs.replace(change, at_ns=at(change.at_ns))
+
+    replace = msgspec.structs.replace
+    paths = []
+    for path in dynamic.topology.paths:
+        effects = path.core.forward_effects
+        if effects.schedule is not None:
+            steps = Schedule(steps=tuple(step(change) for change in effects.schedule.steps))
+            core = replace(path.core, forward_effects=replace(effects, schedule=steps))
+            path = replace(path, core=core)
+        paths.append(path)
+    background = tuple(
+        replace(flow, start_ns=at(flow.start_ns), stop_ns=None if flow.stop_ns is None else at(flow.stop_ns))
+        for flow in dynamic.topology.background
+    )
+    return dynamic._replace(
+        topology=replace(dynamic.topology, paths=tuple(paths), background=background),
+        script=tuple(replace(event, at_ns=at(event.at_ns)) for event in dynamic.script),
+        duration_ns=duration_ns,
+        events=tuple(event._replace(at_ns=at(event.at_ns)) for event in dynamic.events),
+        description=f"{dynamic.description}; all times by {duration_ns / dynamic.duration_ns:.2f}",
+    )
+
+
+def small(first_seed: int) -> Iterator[Dynamic]:
+    """Those that a small machine can emulate, compressed, without end; none without an event."""
+    drawn = map(random_dynamic, count(first_seed))
+    return (_compressed(dynamic) for dynamic in drawn if dynamic.events and _fits(dynamic))
+
+
+#: The draws by name: the dynamics from a seed on, without end.
+DRAWS: dict[str, Callable[[int], Iterator[Dynamic]]] = {
+    "any": lambda first: map(random_dynamic, count(first)),
+    "hosts": lambda first: (random_dynamic(seed, of_hosts=True) for seed in count(first)),
+    "small": small,
+}
+
+
+def drawn(draw: str, first_seed: int, number: int) -> list[Dynamic]:
+    """So many of a draw."""
+    return list(islice(DRAWS[draw](first_seed), number))

@@ -36,7 +36,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks.decision import _ratios
-from benchmarks.decision._dynamics import Dynamic, random_dynamic
+from benchmarks.decision._dynamics import Dynamic, drawn
 from benchmarks.decision._harm import Change, Demotion, Harm, changes, demoted, demotions, harm
 from benchmarks.decision._ratios import over
 from benchmarks.shared import docs
@@ -44,7 +44,6 @@ from benchmarks.shared.contenders import Bench, Contender, KernelFullmesh, Missi
 from benchmarks.shared.measure import RESULTS, machine, write
 from mptune.linux.agent import program
 from mptune.testbeds import create as testbed
-from mptune.topology import Schedule, Step, UdpBackground
 from mptune.trial import Bulk, ScriptedAction, Trial
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "guard.md"
@@ -53,13 +52,6 @@ KEPT = RESULTS / "dynamics.jsonl"
 
 #: Seed of the first dynamic that is drawn: none of those on which guard was developed.
 FIRST_SEED = 2_000_000
-#: Limits of emulation on two processors: paths, bit/s of one path, of all together.
-PATHS = (2, 3)
-RATE_BPS = (1_000_000, 40_000_000)
-WHOLE_BPS = 80_000_000
-#: s of a dynamic here, and of those that are drawn.
-DURATION_S = (40, 60)
-DRAWN_S = (60, 120)
 _SECOND = 10**9
 
 #: Path managers by name; the paths alone come last, by their labels.
@@ -103,74 +95,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     failed: dict[str, str]
 
 
-# The dynamics
-
-
-def _fits(dynamic: Dynamic) -> bool:
-    """A small machine can emulate it in real time."""
-    topology = dynamic.topology
-    if len(topology.paths) not in PATHS or any(not _is_udp(flow) for flow in topology.background):
-        return False
-    most = []
-    for path in topology.paths:
-        schedule = path.core.forward_effects.schedule
-        rates = [path.core.rate_bps, *(step.rate_bps for step in (schedule.steps if schedule else ()))]
-        known = [rate for rate in rates if rate is not None]
-        if min(known) < RATE_BPS[0] or max(known) > RATE_BPS[1]:
-            return False
-        most.append(max(known))
-    return sum(most) <= WHOLE_BPS
-
-
-def _is_udp(background: object) -> bool:
-    return isinstance(background, UdpBackground)
-
-
-def _compressed(dynamic: Dynamic) -> Dynamic:
-    """The same in less time: everything happens earlier by the same factor."""
-    drawn_s = dynamic.duration_ns / _SECOND
-    span_s = DURATION_S[0] + (drawn_s - DRAWN_S[0]) * (DURATION_S[1] - DURATION_S[0]) / (
-        DRAWN_S[1] - DRAWN_S[0]
-    )
-    duration_ns = round(span_s) * _SECOND
-
-    def at(time_ns: int) -> int:
-        return time_ns * duration_ns // dynamic.duration_ns
-
-    def step(change: Step) -> Step:
-        return msgspec.structs.replace(change, at_ns=at(change.at_ns))
-
-    replace = msgspec.structs.replace
-    paths = []
-    for path in dynamic.topology.paths:
-        effects = path.core.forward_effects
-        if effects.schedule is not None:
-            steps = Schedule(steps=tuple(step(change) for change in effects.schedule.steps))
-            core = replace(path.core, forward_effects=replace(effects, schedule=steps))
-            path = replace(path, core=core)
-        paths.append(path)
-    background = tuple(
-        replace(flow, start_ns=at(flow.start_ns), stop_ns=None if flow.stop_ns is None else at(flow.stop_ns))
-        for flow in dynamic.topology.background
-    )
-    return dynamic._replace(
-        topology=replace(dynamic.topology, paths=tuple(paths), background=background),
-        script=tuple(replace(event, at_ns=at(event.at_ns)) for event in dynamic.script),
-        duration_ns=duration_ns,
-        events=tuple(event._replace(at_ns=at(event.at_ns)) for event in dynamic.events),
-        description=f"{dynamic.description}; all times by {duration_ns / dynamic.duration_ns:.2f}",
-    )
-
-
-def dynamics(count: int) -> Iterator[Dynamic]:
-    """The first ones that fit; those without any event are left out."""
-    seed = FIRST_SEED
-    while count:
-        dynamic = random_dynamic(seed)
-        if dynamic.events and _fits(dynamic):
-            yield _compressed(dynamic)
-            count -= 1
-        seed += 1
+def dynamics(count: int) -> list[Dynamic]:
+    """The first ones that fit."""
+    return drawn("small", FIRST_SEED, count)
 
 
 # Trials
@@ -225,7 +152,7 @@ class Runner:
             seed=dynamic.seed,
             dynamic=digest(dynamic),
             contender=name,
-            mbps=observation.in_order_bytes * 8e3 / dynamic.duration_ns,
+            mbps=dynamic.mbps(observation.in_order_bytes),
             changes=changes(observation),
             limited=limited_ns / sampled_ns if sampled_ns else None,
             failed=None if observation.failed is None else str(observation.failed),
@@ -268,16 +195,7 @@ class Runner:
 
 
 def _trial(dynamic: Dynamic, name: str) -> Trial:
-    return Trial(
-        topology=dynamic.topology,
-        pm=GUARD if name == GUARD else "default",
-        cc=dynamic.cc,
-        buffer_bytes=dynamic.buffer_bytes,
-        seed=dynamic.seed,
-        workload=Bulk(duration_ns=dynamic.duration_ns),
-        initial_path=None if name in SHARED else name,
-        script=dynamic.script,
-    )
+    return dynamic.trial(GUARD if name == GUARD else "default", None if name in SHARED else name)
 
 
 def measure(runner: Runner, chosen: Sequence[Dynamic], at_once: int) -> None:
@@ -405,7 +323,7 @@ def main() -> None:
         console.print(f"without mptcpd: {missing}")
         mptcpd = None
     console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    chosen = list(dynamics(arguments.dynamics))
+    chosen = dynamics(arguments.dynamics)
     runner = Runner(mptcpd)
     userspace = runner.userspace(chosen[0])
     measure(runner, chosen, arguments.at_once)

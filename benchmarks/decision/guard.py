@@ -31,7 +31,7 @@ from benchmarks.decision._ratios import over
 from benchmarks.shared import docs
 from benchmarks.shared.measure import write
 from mptune.testbeds import create as testbed
-from mptune.trial import Bulk, Observation, ScriptedAction, Trial
+from mptune.trial import Observation, ScriptedAction
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "guard.md"
 
@@ -83,17 +83,11 @@ class _Runner:
         script: Sequence[ScriptedAction] = (),
         seed: int = 0,
     ) -> Observation:
-        dynamic = self._dynamic
-        trial = Trial(
-            topology=dynamic.topology,
-            pm=pm,
-            cc=dynamic.cc,
-            buffer_bytes=dynamic.buffer_bytes,
-            seed=dynamic.seed + seed,
-            workload=Bulk(duration_ns=dynamic.duration_ns),
-            initial_path=path,
+        trial = msgspec.structs.replace(
+            self._dynamic.trial(pm, path),
+            seed=self._dynamic.seed + seed,
             pm_options={"active": list(active)} if active else {},
-            script=(*dynamic.script, *script),
+            script=(*self._dynamic.script, *script),
         )
         observation = self._bed.run(trial)
         if observation.failed is not None:
@@ -101,8 +95,7 @@ class _Runner:
         return observation
 
     def mbps(self, observation: Observation) -> float:
-        """Over the whole dynamic: nothing arrives any more once it has stalled."""
-        return observation.in_order_bytes * 8e3 / self._dynamic.duration_ns
+        return self._dynamic.mbps(observation.in_order_bytes)
 
 
 def _harm(dynamic: Dynamic, runner: _Runner, fullmesh: Observation) -> Harm:

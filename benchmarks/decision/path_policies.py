@@ -5,25 +5,27 @@ of 50 ms; buffers of parts of the product of all rates and the largest RTT, and 
 do. A cell is the mean of the runs, each with another seed; on the kernel runs also differ by themselves.
 "Best path" is the best of them alone, under plain TCP.
 
-`--dynamics N`: those of `_dynamics.py` instead, in the simulator, with their own congestion controls and
-buffers, from seeds on which no rule was tried; all paths under the policy against fullmesh without it and
-against the best path of each dynamic.
+`--dynamics N`: those of `_dynamics.py` instead, with their own congestion controls and buffers, from seeds on
+which no rule was tried; all paths under the policy against fullmesh without it and against the best path of
+each dynamic. `--draw hosts` has up to six paths and buffers that grow, `--draw small` what a guest can
+carry in minutes. Ctrl-C prints the dynamics so far.
 
 `--testbed simulated` needs nothing, `virtual` a kernel for guests (half an hour for three runs); `namespaces`
 needs root, a quiet machine, and some 40 minutes. With --write-docs the tables go to
 docs/explanation/scheduling.md.
 
-`--policy scheduler=hold` measures the scheduler of that name in place of a path policy.
+`--policy scheduler=hold` measures the scheduler of that name in place of a path policy, `--policy pm=guard` a
+path manager. Dynamics take several at once, with commas.
 
 `--before` and `--after` a change of a policy measure the pair alone, and compare case by case. Changes are
 tried on the dynamics of `--seed 3000000`, and judged once by those of other seeds.
 """
 
 import argparse
+import contextlib
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path as File
 from typing import NamedTuple, TypeVar
 
@@ -32,9 +34,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.decision import _before, _ratios
-from benchmarks.decision._dynamics import Dynamic as Drawn
-from benchmarks.decision._dynamics import random_dynamic
+from benchmarks.decision import _before, _dynamics, _ratios
 from benchmarks.decision._ratios import over
 from benchmarks.shared import docs
 from benchmarks.shared.contenders import Bench
@@ -66,12 +66,14 @@ RUNS = 3
 GOALS = (0.98, 0.97)
 #: Seed of the first dynamic; the rules were tried on 3,000,000 to 3,000,249.
 FIRST_SEED = 7_000_000
+#: From the seed of a dynamic's run to that of the next.
+NEXT_RUN = 10**9
 #: Of the quantiles.
 _SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95)
 _MS = 1_000_000
 _T = TypeVar("_T")
-#: Before the name of a scheduler.
-_SCHEDULER = "scheduler="
+#: Before the name of a scheduler, and of a path manager.
+_SCHEDULER, _MANAGER = "scheduler=", "pm="
 
 
 class Case(NamedTuple):
@@ -180,17 +182,22 @@ def _mbps(observation: Observation) -> float:
 
 
 def _under(trial: Trial, policy: str) -> Trial:
-    """The trial under a path policy, or under another scheduler."""
-    _, _, scheduler = policy.partition(_SCHEDULER)
-    if scheduler:
-        return msgspec.structs.replace(trial, scheduler=scheduler)
-    return msgspec.structs.replace(trial, cc=_named(trial.cc, policy))
+    """The trial under a path policy, or under another scheduler or path manager."""
+    change = msgspec.structs.replace
+    if policy.startswith(_SCHEDULER):
+        return change(trial, scheduler=policy.removeprefix(_SCHEDULER))
+    if policy.startswith(_MANAGER):
+        return change(trial, pm=policy.removeprefix(_MANAGER))
+    return change(trial, cc=_named(trial.cc, policy))
 
 
 def _named(cc: str, policy: str) -> str:
-    """Congestion control and policy, or scheduler, for the tables."""
-    _, _, scheduler = policy.partition(_SCHEDULER)
-    return f"{cc}, scheduler {scheduler}" if scheduler else f"{cc}+{policy}"
+    """Congestion control and policy, scheduler or path manager, for the tables."""
+    if policy.startswith(_SCHEDULER):
+        return f"{cc}, scheduler {policy.removeprefix(_SCHEDULER)}"
+    if policy.startswith(_MANAGER):
+        return f"{cc}, {policy.removeprefix(_MANAGER)}"
+    return f"{cc}+{policy}"
 
 
 def _trials(case: Case, cc: str, policy: str) -> dict[str, Trial]:
@@ -247,76 +254,89 @@ def compared(runner: Runner, case: Case, cc: str, policy: str, runs: int) -> Row
 
 
 class Dynamic(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughputs of a dynamic over the whole of it, Mbit/s."""
+    """Throughputs of a dynamic over the whole of it, Mbit/s; of the policies by their names."""
 
     seed: int
     cc: str
     description: str
-    policy: float
+    policies: dict[str, float]
     fullmesh: float
     best: float
 
-
-def _in_dynamic(drawn: Drawn, seed: int, path: str | None = None, policy: str = "") -> float:
-    """Mbit/s over all paths of a dynamic, or over one alone."""
-    trial = Trial(
-        topology=drawn.topology,
-        pm="fullmesh" if path is None else "default",
-        cc=drawn.cc,
-        buffer_bytes=drawn.buffer_bytes,
-        seed=seed,
-        workload=Bulk(duration_ns=drawn.duration_ns),
-        initial_path=path,
-        script=drawn.script,
-    )
-    if policy:
-        trial = _under(trial, policy)
-    return testbed("simulated").run(trial).in_order_bytes * 8e3 / drawn.duration_ns
+    @property
+    def better(self) -> float:
+        """Of fullmesh and the best path."""
+        return max(self.fullmesh, self.best)
 
 
-def under_policy(arguments: tuple[int, str]) -> tuple[str, float]:
-    """A name for the dynamic of a seed, and Mbit/s under a policy's name."""
-    seed, policy = arguments
-    drawn = random_dynamic(seed)
-    return f"seed {seed} ({drawn.cc})", _in_dynamic(drawn, seed, policy=policy)
+class Job(NamedTuple):
+    """A dynamic that is to be measured on a testbed, under policies, each so many times."""
+
+    drawn: _dynamics.Dynamic
+    testbed: str
+    policies: tuple[str, ...]
+    runs: int
+
+    def mbps(self, pm: str = "fullmesh", path: str | None = None, policy: str | None = None) -> float:
+        """Mean over all paths, under a policy or not, or over one path alone; each run has its own seed."""
+        trial, bed = self.drawn.trial(pm, path), testbed(self.testbed)
+        if policy is not None:
+            trial = _under(trial, policy)
+        seeds = [trial.seed + run * NEXT_RUN for run in range(self.runs)]
+        done = [bed.run(msgspec.structs.replace(trial, seed=seed)) for seed in seeds]
+        return statistics.fmean(self.drawn.mbps(observation.in_order_bytes) for observation in done)
+
+    def under_policies(self) -> dict[str, float]:
+        """Each of them."""
+        return {policy: self.mbps(policy=policy) for policy in self.policies}
 
 
-def dynamic(arguments: tuple[int, str]) -> Dynamic:
-    """All trials of the dynamic of a seed, under a policy's name."""
-    seed, policy = arguments
-    drawn = random_dynamic(seed)
-    mbps = partial(_in_dynamic, drawn, seed)
+def under_policy(job: Job) -> tuple[str, float]:
+    """A name for the dynamic, and Mbit/s under its only policy."""
+    (mbps,) = job.under_policies().values()
+    return f"seed {job.drawn.seed} ({job.drawn.cc})", mbps
+
+
+def dynamic(job: Job) -> Dynamic:
+    """All trials of a dynamic."""
+    drawn = job.drawn
     return Dynamic(
-        seed=seed,
+        seed=drawn.seed,
         cc=drawn.cc,
         description=drawn.description,
-        policy=mbps(policy=policy),
-        fullmesh=mbps(),
-        best=max(mbps(path.label) for path in drawn.topology.paths),
+        policies=job.under_policies(),
+        fullmesh=job.mbps(),
+        best=max(job.mbps("default", path.label) for path in drawn.topology.paths),
     )
 
 
-def ratios(dynamics: Sequence[Dynamic], policy: str) -> dict[str, list[float]]:
-    """The comparisons, over all dynamics."""
-    better = [max(drawn.fullmesh, drawn.best) for drawn in dynamics]
-    return {
-        f"{policy} / better of both": [
-            over(drawn.policy, most) for drawn, most in zip(dynamics, better, strict=True)
-        ],
-        f"{policy} / best path": [over(drawn.policy, drawn.best) for drawn in dynamics],
-        f"{policy} / fullmesh": [over(drawn.policy, drawn.fullmesh) for drawn in dynamics],
-        "fullmesh / better of both": [
-            over(drawn.fullmesh, most) for drawn, most in zip(dynamics, better, strict=True)
-        ],
-        "best path / better of both": [
-            over(drawn.best, most) for drawn, most in zip(dynamics, better, strict=True)
-        ],
-        **{
-            f"{policy} / better of both, {cc}": [
-                over(drawn.policy, max(drawn.fullmesh, drawn.best)) for drawn in dynamics if drawn.cc == cc
+def ratios(dynamics: Sequence[Dynamic]) -> dict[str, list[float]]:
+    """The comparisons, over all dynamics; of several policies also with the best of everything."""
+    policies = tuple(dynamics[0].policies)
+    rows: dict[str, list[float]] = {}
+    for policy in policies:
+        rows |= _of_policy(dynamics, policy, several=len(policies) > 1)
+    rows["fullmesh / better of both"] = [over(drawn.fullmesh, drawn.better) for drawn in dynamics]
+    rows["best path / better of both"] = [over(drawn.best, drawn.better) for drawn in dynamics]
+    for policy in policies:
+        for cc in sorted({drawn.cc for drawn in dynamics}):
+            rows[f"{policy} / better of both, {cc}"] = [
+                over(drawn.policies[policy], drawn.better) for drawn in dynamics if drawn.cc == cc
             ]
-            for cc in sorted({drawn.cc for drawn in dynamics})
-        },
+    return rows
+
+
+def _of_policy(dynamics: Sequence[Dynamic], policy: str, *, several: bool) -> dict[str, list[float]]:
+    rivals: dict[str, Callable[[Dynamic], float]] = {
+        "better of both": lambda drawn: drawn.better,
+        "best path": lambda drawn: drawn.best,
+        "fullmesh": lambda drawn: drawn.fullmesh,
+    }
+    if several:
+        rivals["best of all"] = lambda drawn: max(drawn.better, *drawn.policies.values())
+    return {
+        f"{policy} / {rival}": [over(drawn.policies[policy], mbps(drawn)) for drawn in dynamics]
+        for rival, mbps in rivals.items()
     }
 
 
@@ -369,50 +389,60 @@ def _what(policy: str) -> str:
 
 def over_networks(arguments: argparse.Namespace) -> None:
     """Measure the networks that stay, print, write."""
+    (policy,) = arguments.policy
     with Runner(arguments.testbed) as runner:
         rows = [
-            compared(runner, case, arguments.cc, arguments.policy, arguments.runs)
+            compared(runner, case, arguments.cc, policy, arguments.runs)
             for case in _shown(list(cases()), "networks")
         ]
-    lines, remarks = table(rows, arguments.cc, arguments.policy), facts(rows, arguments.runs)
+    lines, remarks = table(rows, arguments.cc, policy), facts(rows, arguments.runs)
     _show(lines, remarks)
     kept = {"machine": machine(), "runs": arguments.runs, "rows": msgspec.to_builtins(rows), "facts": remarks}
-    write(f"{_what(arguments.policy)}-{arguments.testbed}".replace(" ", "-"), kept)
+    write(f"{_what(policy)}-{arguments.testbed}".replace(" ", "-"), kept)
     if arguments.write_docs:
         docs.replace(
             DOCS,
-            f"{_what(arguments.policy)}, {arguments.testbed.partition(':')[0]}",
+            f"{_what(policy)}, {arguments.testbed.partition(':')[0]}",
             "\n".join([*docs.table(lines), "", *(f"- {remark}" for remark in remarks)]),
         )
 
 
 def over_dynamics(arguments: argparse.Namespace) -> None:
     """Measure the dynamics, print, write."""
-    done = list(_of_seeds(dynamic, arguments))
-    lines = _ratios.table(ratios(done, arguments.policy), _SHARES)
-    _show(lines, [])
+    done: list[Dynamic] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        done.extend(_of_dynamics(dynamic, arguments))
+    if not done:
+        return
+    lines = _ratios.table(ratios(done), _SHARES)
+    _show(lines, [f"{len(done)} dynamics"])
+    what, title = _what(arguments.policy[0]), "dynamics"
+    if arguments.draw != "any" or arguments.testbed != "simulated":
+        what, title = "contenders", f"dynamics, {arguments.draw}, {arguments.testbed.partition(':')[0]}"
+    if arguments.runs > 1:
+        title += ", several runs"
     kept = {"machine": machine(), "dynamics": msgspec.to_builtins(done), "table": lines}
-    write(f"{_what(arguments.policy)}-dynamics".replace(" ", "-"), kept)
+    write(f"{what} {title}".replace(",", "").replace(" ", "-"), kept)
     if arguments.write_docs:
-        docs.replace(DOCS, f"{_what(arguments.policy)}, dynamics", _ratios.markdown(len(done), lines, []))
+        docs.replace(DOCS, f"{what}, {title}", _ratios.markdown(len(done), lines, []))
 
 
 def of_a_change(arguments: argparse.Namespace) -> None:
     """Measure the pair alone, and keep that, or compare it with what was kept."""
+    (policy,) = arguments.policy
+    words: tuple[str, ...] = ("cc", "policy", "runs")
+    name, what = arguments.testbed, _named(arguments.cc, policy)
     if arguments.dynamics:
-        name, what, words = "dynamics", arguments.policy, ("policy", "dynamics", "seed")
-    else:
-        name, what = arguments.testbed, _named(arguments.cc, arguments.policy)
-        words = ("cc", "policy", "runs")
+        name, what, words = "dynamics", policy, ("policy", "dynamics", "draw", "testbed", "seed", "runs")
     name, options = f"path-policies-{name}", {word: getattr(arguments, word) for word in words}
     before = {} if arguments.before else _before.kept(name, options)
     if arguments.dynamics:
-        measured = dict(_of_seeds(under_policy, arguments))
+        measured = dict(_of_dynamics(under_policy, arguments))
     else:
         measured = {}
         with Runner(arguments.testbed) as runner:
             for case in _shown(list(cases()), "networks"):
-                trials = {what: _trials(case, arguments.cc, arguments.policy)[what]}
+                trials = {what: _trials(case, arguments.cc, policy)[what]}
                 (runs,) = measure(runner, trials, arguments.runs).values()
                 measured[f"{case.title()}, buffer {case.buffer()}"] = statistics.fmean(runs)
     if arguments.before:
@@ -425,12 +455,18 @@ def _shown(work: list[_T], what: str) -> Iterable[_T]:
     return track(work, what, console=Console(stderr=True))
 
 
-def _of_seeds(job: Callable[[tuple[int, str]], _T], arguments: argparse.Namespace) -> Iterator[_T]:
+def _of_dynamics(job: Callable[[Job], _T], arguments: argparse.Namespace) -> Iterator[_T]:
     """A job for each dynamic, on all processors."""
-    work = [(arguments.seed + number, arguments.policy) for number in range(arguments.dynamics)]
+    dynamics = _dynamics.drawn(arguments.draw, arguments.seed, arguments.dynamics)
+    work = [Job(drawn, arguments.testbed, tuple(arguments.policy), arguments.runs) for drawn in dynamics]
+    chunk = 4 if arguments.testbed == "simulated" else 1
     with ProcessPoolExecutor() as pool:
-        measured = pool.map(job, work, chunksize=4)
-        yield from track(measured, "dynamics", total=len(work), console=Console(stderr=True))
+        try:
+            measured = pool.map(job, work, chunksize=chunk)
+            yield from track(measured, "dynamics", total=len(work), console=Console(stderr=True))
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def main() -> None:
@@ -442,15 +478,27 @@ def main() -> None:
         "--testbed", default="simulated", help="simulated, virtual:RELEASE or namespaces (simulated)"
     )
     parser.add_argument("--cc", default="cubic", help="window algorithm (cubic)")
-    parser.add_argument("--policy", default="hold", help="path policy, or scheduler=NAME (hold)")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"of each contender ({RUNS})")
+    parser.add_argument(
+        "--policy",
+        type=lambda names: names.split(","),
+        default=["hold"],
+        help="path policy, scheduler=NAME or pm=NAME; of dynamics several with commas (hold)",
+    )
+    parser.add_argument("--runs", type=int, help=f"of each contender ({RUNS}, in dynamics 1)")
     parser.add_argument("--dynamics", type=int, default=0, help="how many, instead of networks that stay")
+    parser.add_argument("--draw", choices=_dynamics.DRAWS, default="any", help="of the dynamics (any)")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help=f"of the first dynamic ({FIRST_SEED})")
     change = parser.add_mutually_exclusive_group()
     change.add_argument("--before", action="store_true", help="only the pair; keep that")
     change.add_argument("--after", action="store_true", help="only the pair; compare that with what was kept")
     parser.add_argument("--write-docs", action="store_true", help=f"write the table into {DOCS.name}")
     arguments = parser.parse_args()
+    arguments.runs = arguments.runs or (1 if arguments.dynamics else RUNS)
+    change_or_networks = arguments.before or arguments.after or not arguments.dynamics
+    if change_or_networks and len(arguments.policy) > 1:
+        parser.error("--policy: expected one; several need --dynamics")
+    if arguments.dynamics and arguments.testbed == "namespaces":
+        parser.error("--testbed namespaces: dynamics there are those of benchmarks.decision.dynamics")
     if arguments.before or arguments.after:
         of_a_change(arguments)
     elif arguments.dynamics:
