@@ -14,10 +14,11 @@ use std::time::Duration;
 
 /// Questions that wait; others are asked again.
 const WAITING: usize = 64;
-/// Processor time that simulations may take at once, and the part of the time that they may take in the long run, as one in so
-/// many.
-const BURST_NS: Nanos = SECOND;
-const SHARE: u64 = 400;
+/// Processor time that this process may take at once for simulations, and what all of it may take in the long run, as one part
+/// of the time in so many; simulations wait for the rest to be cheaper, but have a part of their own.
+const BURST_NS: Nanos = SECOND / 2;
+const SHARE: u64 = 100;
+const OWN_SHARE: u64 = 1000;
 
 /// A question.
 type Question = (Vec<Line>, Bytes);
@@ -63,17 +64,20 @@ fn name(kernel: &str) -> String {
 
 /// Until nobody can ask any more.
 fn answer(forecaster: &Forecaster, asked: &Receiver<Question>) {
-    let began_ns = sys::monotonic_ns();
+    let (began_ns, before_ns) = (sys::monotonic_ns(), sys::cpu_ns());
     while let Ok((lines, buffer)) = asked.recv() {
         forecaster.throughput(&lines, buffer);
-        thread::sleep(pause(sys::monotonic_ns() - began_ns, sys::thread_cpu_ns()));
+        let elapsed_ns = sys::monotonic_ns() - began_ns;
+        thread::sleep(pause(elapsed_ns, sys::cpu_ns() - before_ns, sys::thread_cpu_ns()));
     }
 }
 
-/// The time to wait after so much of it, and of the processor's.
-fn pause(elapsed_ns: Nanos, spent_ns: Nanos) -> Duration {
-    let owed_ns = spent_ns.saturating_sub(BURST_NS + elapsed_ns / SHARE);
-    Duration::from_nanos(owed_ns.saturating_mul(SHARE))
+/// The time to wait after so much of it, and of the processor's for the process and for simulations.
+fn pause(elapsed_ns: Nanos, process_ns: Nanos, own_ns: Nanos) -> Duration {
+    let wait = |spent_ns: Nanos, share: u64| {
+        spent_ns.saturating_sub(BURST_NS + elapsed_ns / share).saturating_mul(share)
+    };
+    Duration::from_nanos(wait(process_ns, SHARE).min(wait(own_ns, OWN_SHARE)))
 }
 
 #[cfg(test)]
@@ -92,9 +96,16 @@ mod tests {
 
     #[test]
     fn simulations_take_a_burst_and_then_their_share() {
-        assert_eq!(pause(0, BURST_NS), Duration::ZERO);
-        assert_eq!(pause(400 * SECOND, BURST_NS + SECOND), Duration::ZERO);
-        assert_eq!(pause(0, BURST_NS + 10 * MILLISECOND), Duration::from_secs(4));
+        let after = |spent_ns| pause(0, spent_ns, spent_ns);
+        assert_eq!(after(BURST_NS), Duration::ZERO);
+        assert_eq!(after(BURST_NS + 10 * MILLISECOND), Duration::from_secs(1));
+        // An idle process has 1 % for them, a busy one a tenth of that.
+        let burst_and = |share: u64| BURST_NS + 1000 * SECOND / share;
+        assert_eq!(pause(1000 * SECOND, burst_and(100), burst_and(100)), Duration::ZERO);
+        let busy = 50 * SECOND;
+        assert_eq!(pause(1000 * SECOND, busy, burst_and(1000)), Duration::ZERO);
+        let more = burst_and(1000) + 10 * MILLISECOND;
+        assert_eq!(pause(1000 * SECOND, busy, more), Duration::from_secs(10));
     }
 
     #[test]

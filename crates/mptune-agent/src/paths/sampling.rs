@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Looks take no more than one part in this many of the time: with many connections they are less frequent, and
 /// only some connections get any.
-const SHARE: u64 = 300;
+const SHARE: u64 = 500;
 /// Time between two looks at a connection. The longest is the interval at which policies want samples.
 const SHORTEST_NS: u64 = 20_000_000;
 const LONGEST_NS: u64 = 100_000_000;

@@ -12,7 +12,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// Glances take no more than this fraction of the time: with many connections they are less frequent.
 const GLANCE_SHARE: u64 = 50;
 /// The same for all connections of a host, whose other programs need the time.
-const HOST_GLANCE_SHARE: u64 = 300;
+const HOST_GLANCE_SHARE: u64 = 400;
 /// Connections that get a close look at every glance, in turn. A glance does not show everything:
 /// neither a priority changed by another program nor what was acknowledged.
 const IN_TURN: usize = 8;
