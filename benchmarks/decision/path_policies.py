@@ -311,17 +311,17 @@ def dynamic(job: Job) -> Dynamic:
 
 
 def ratios(dynamics: Sequence[Dynamic]) -> dict[str, list[float]]:
-    """The comparisons, over all dynamics; of several policies also with the best of everything."""
+    """The comparisons, over all dynamics: several policies with the best of all, one by its controls."""
     policies = tuple(dynamics[0].policies)
     rows: dict[str, list[float]] = {}
     for policy in policies:
         rows |= _of_policy(dynamics, policy, several=len(policies) > 1)
     rows["fullmesh / better of both"] = [over(drawn.fullmesh, drawn.better) for drawn in dynamics]
     rows["best path / better of both"] = [over(drawn.best, drawn.better) for drawn in dynamics]
-    for policy in policies:
+    if len(policies) == 1:
         for cc in sorted({drawn.cc for drawn in dynamics}):
-            rows[f"{policy} / better of both, {cc}"] = [
-                over(drawn.policies[policy], drawn.better) for drawn in dynamics if drawn.cc == cc
+            rows[f"{policies[0]} / better of both, {cc}"] = [
+                over(drawn.policies[policies[0]], drawn.better) for drawn in dynamics if drawn.cc == cc
             ]
     return rows
 
