@@ -1,4 +1,4 @@
-"""The dynamics of benchmarks/decision/dynamics.py: they fit a small machine, and how they are reported."""
+"""Random dynamics: what is drawn, that small ones fit a small machine, and how benchmarks report them."""
 
 import importlib
 
@@ -13,7 +13,7 @@ def dynamics():
 
 
 def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):
-    drawn = list(dynamics.dynamics(30))
+    drawn = dynamics.dynamics(30)
     assert [dynamic.seed for dynamic in dynamics.dynamics(30)] == [dynamic.seed for dynamic in drawn]
     for draw in drawn:
         rates = []
@@ -28,6 +28,45 @@ def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):
         assert times and times == sorted(times) and times[-1] < draw.duration_ns
         downs = [action.at_ns for action in draw.script if action.action == "down"]
         assert set(downs) <= set(times)
+
+
+@pytest.fixture(scope="module")
+def draws():
+    return importlib.import_module("benchmarks.decision._dynamics")
+
+
+def test_dynamics_of_hosts_have_up_to_six_paths_and_buffers_that_grow(draws):
+    of_hosts = draws.drawn("hosts", 1, 40)
+    assert {len(draw.topology.paths) for draw in of_hosts} == {2, 3, 4, 5, 6}
+    assert {(draw.buffer_mode, draw.buffer_bytes) for draw in of_hosts} == {("auto", 4 << 20)}
+    assert {draw.trial("fullmesh").buffer_mode for draw in of_hosts} == {"auto"}
+    others = draws.drawn("any", 1, 40)
+    assert {len(draw.topology.paths) for draw in others} == {2, 3, 4}
+    assert {draw.buffer_mode for draw in others} == {"fixed"}
+
+
+def test_a_trial_of_a_dynamic_has_its_network_and_its_seed(draws):
+    (draw,) = draws.drawn("any", 7, 1)
+    trial = draw.trial("default", draw.topology.paths[1].label)
+    assert (trial.topology, trial.script, trial.seed) == (draw.topology, draw.script, 7)
+    assert (trial.pm, trial.initial_path) == ("default", draw.topology.paths[1].label)
+    assert draw.mbps(trial.workload.duration_ns // 8000) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_contenders_are_compared_with_the_better_of_both_and_with_the_best_of_all():
+    policies = importlib.import_module("benchmarks.decision.path_policies")
+
+    def dynamic(fullmesh, best, **mbps):
+        return policies.Dynamic(
+            seed=1, cc="cubic", description="", policies=mbps, fullmesh=fullmesh, best=best
+        )
+
+    ratios = policies.ratios([dynamic(10, 20, hold=19, guard=25)])
+    assert ratios["hold / better of both"] == [0.95] and ratios["hold / best of all"] == [0.76]
+    assert ratios["guard / best of all"] == [1.0] and ratios["fullmesh / better of both"] == [0.5]
+    assert "hold / better of both, cubic" not in ratios
+    alone = policies.ratios([dynamic(10, 20, hold=19)])
+    assert alone["hold / better of both, cubic"] == [0.95] and "hold / best of all" not in alone
 
 
 def test_a_demotion_counts_from_the_event_until_the_next_one(dynamics):
