@@ -14,6 +14,7 @@
  *   (6)  unsent <= max(cwnd, 3 rate max_j(srtt_j)) over the subflows j that are not held
  *   (7)  while R (T + srtt N) > W, and before the first loss beside a quicker one: TCP paces it by its own rate, and
  *        unsent and in flight <= 3 rate min_rtt
+ *   (8)  what the connection repeats goes to the subflow with the smallest srtt of those that have nothing out
  *
  * where rate is the largest delivery rate of this and the last period of 2 s. Windows, recovery and rates are left to the kernel
  * and its congestion control: what the path policy of this name (../scheduling/hold.h) does by rates at ACKs, is a page here.
@@ -274,12 +275,21 @@ static int hold_get_send(struct mptcp_sock *msk)
 	return 0;
 }
 
+/* Equation 8. The kernel takes the first one with empty queues, which is the one that is held, and backups as a last resort. */
 static int hold_get_retrans(struct mptcp_sock *msk)
 {
 	struct sock *ssk = mptcp_subflow_get_retrans(msk);
+	struct mptcp_subflow_context *subflow;
 
 	if (!ssk)
 		return -EINVAL;
+	mptcp_for_each_subflow(msk, subflow) {
+		struct sock *other = mptcp_subflow_tcp_sock(subflow);
+
+		if (mptcp_subflow_active(subflow) && !(subflow->backup || subflow->request_bkup) &&
+		    tcp_rtx_and_write_queues_empty(other) && srtt_of(tcp_sk(other)) < srtt_of(tcp_sk(ssk)))
+			ssk = other;
+	}
 	mptcp_subflow_set_scheduled(mptcp_subflow_ctx(ssk), true);
 	return 0;
 }

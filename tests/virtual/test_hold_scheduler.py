@@ -1,13 +1,18 @@
 """hold as a scheduler of a guest's kernel: its gain, and its twin in the simulator."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from mptune.errors import InputError
 from mptune.testbeds import create
 from mptune.testbeds.virtual import VirtualTestbed as Virtual
-from mptune.trial import Trial
+from mptune.topology import load
+from mptune.trial import Bulk, Trial
 from tests.plugins.unlike_paths import WHOLE, mbps, network, trial
+
+NETWORKS = Path(__file__).parents[2] / "benchmarks" / "networks"
 
 pytestmark = [pytest.mark.needs("guest"), pytest.mark.needs("current-guest")]
 
@@ -32,6 +37,24 @@ def test_it_leaves_equal_paths_and_large_buffers_alone(side_by_side, tmp_path):
     gained = {name: mbps(seen) for name, seen in side_by_side({**plain, **ours}).items()}
     for name in plain:
         assert gained[f"{name} ours"] > 0.97 * gained[name], gained
+
+
+def test_what_the_connection_repeats_takes_the_quickest_idle_path(side_by_side):
+    """On the first one, which is slow and held, each would take its RTT, and the buffer is full meanwhile."""
+    trials = {
+        str(seed): Trial(
+            topology=load(str(NETWORKS / "three-pruned.toml")),
+            pm="fullmesh",
+            cc="reno",
+            scheduler="hold",
+            buffer_bytes=136 << 10,
+            seed=seed,
+            workload=Bulk(duration_ns=10 * 10**9),
+        )
+        for seed in (1, 5, 6)
+    }
+    for seed, seen in side_by_side(trials).items():
+        assert seen.in_order_bytes * 8 / 10 > 22e6, seed
 
 
 def test_the_simulator_has_the_same_rule(side_by_side, tmp_path):

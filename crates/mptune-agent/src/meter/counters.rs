@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Counters reported when they increased: segments dropped or pruned for lack of receive memory,
-/// windows closed and probed, timeouts, and what MPTCP's own receive window did.
+/// windows closed and probed, timeouts, and what MPTCP's own receive window did. TCP and MPTCP share `RcvPruned`.
 const WATCHED: &[&str] = &[
     "TCPRcvQDrop",
     "TCPZeroWindowDrop",
@@ -22,6 +22,9 @@ const WATCHED: &[&str] = &[
     "RcvWndConflict",
     "RcvWndConflictUpdate",
     "MPTCPRetrans",
+    "NoDSSInWindow",
+    "BacklogDrop",
+    "OFOPruned",
     "MPFailRx",
     "SubflowStale",
     "SubflowRecover",
@@ -41,7 +44,7 @@ fn parse(netstat: &str) -> Counters {
     for pair in lines.chunks_exact(2) {
         for (name, value) in pair[0].split_whitespace().zip(pair[1].split_whitespace()) {
             if let Some(name) = WATCHED.iter().find(|watched| **watched == name) {
-                counters.insert(name, value.parse().unwrap_or(0));
+                *counters.entry(name).or_default() += value.parse().unwrap_or(0);
             }
         }
     }
@@ -107,6 +110,13 @@ mod tests {
     fn increases_are_reported() {
         let moved = moved(&parse(BEFORE), &parse(AFTER));
         assert_eq!(moved, Counters::from([("RcvWndShared", 3), ("TCPRcvQDrop", 12)]));
+    }
+
+    #[test]
+    fn a_name_that_tcp_and_mptcp_share_counts_both() {
+        let both =
+            parse("TcpExt: RcvPruned\nTcpExt: 3\nMPTcpExt: OFOPruned RcvPruned\nMPTcpExt: 7 4\n");
+        assert_eq!(both, Counters::from([("OFOPruned", 7), ("RcvPruned", 7)]));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! (6)  unsent <= max(cwnd, 3 rate max_j(srtt_j)) over the subflows j that are not held
 //! (7)  while R (T + srtt N) > W, and before the first loss beside a quicker one: TCP paces it by its own rate, and
 //!      unsent and in flight <= 3 rate min_rtt
+//! (8)  what the connection repeats goes to the subflow with the smallest srtt of those that have nothing out
 //! ```
 //!
 //! where `rate` is the largest delivery rate of this and the last period of 2 s, and `W` what the connection may have under way.
@@ -180,6 +181,7 @@ fn room(peer: &Peer, own: &Candidate, longest: f64) -> f64 {
 impl Scheduler for Hold {
     const STYLE: Style = Style::Push;
     const RATE_SAMPLES: bool = true;
+    const REPEATS_ON_QUICKEST: bool = true;
 
     fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
         self.handout.select(&candidates, || self.decisions.choose(&candidates))
@@ -223,6 +225,13 @@ mod tests {
             ..candidates(subflows, 1000, 1000)
         };
         Hold::default().select(now)
+    }
+
+    #[test]
+    fn it_alone_repeats_on_the_quickest_idle_subflow() {
+        let names = super::super::NAMES.iter().copied();
+        let which = |name: &&str| super::super::Policy::new(name).unwrap().repeats_on_quickest();
+        assert_eq!(names.filter(which).collect::<Vec<_>>(), ["hold"]);
     }
 
     #[test]

@@ -71,6 +71,9 @@ pub trait Scheduler {
     /// It goes by delivery rates ([`Peer::delivers`]).
     const RATE_SAMPLES: bool = false;
 
+    /// What the connection repeats goes to the quickest of the idle subflows, not to the first.
+    const REPEATS_ON_QUICKEST: bool = false;
+
     /// The subflow that takes the next segment, one of `candidates.ready`; none to wait for a better one. (With
     /// [`Style::Push`], a subflow is ready if its send queue has room.)
     fn select(&mut self, candidates: Candidates<'_>) -> Option<usize>;

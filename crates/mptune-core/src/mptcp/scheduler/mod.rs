@@ -52,6 +52,11 @@ macro_rules! schedulers {
                 match self { $(Self::$variant(_) => <$type as Scheduler>::RATE_SAMPLES),+ }
             }
 
+            /// [`Scheduler::REPEATS_ON_QUICKEST`].
+            pub fn repeats_on_quickest(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as Scheduler>::REPEATS_ON_QUICKEST),+ }
+            }
+
             /// [`Scheduler::select`].
             #[inline]
             pub fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {

@@ -84,7 +84,12 @@ impl DataSender {
             let subflow = &subflows[*id];
             subflow.sender.outstanding() == 0 && subflow.queue.is_empty()
         };
-        let active = scheduler::bits(self.scheduling.ready()).find(is_idle);
+        let mut idle = scheduler::bits(self.scheduling.ready()).filter(is_idle);
+        let active = if self.scheduling.repeats_on_quickest() {
+            idle.min_by_key(|&id| subflows[id].sender.rtt.srtt)
+        } else {
+            idle.next()
+        };
         let alive = |id: &SubflowId| subflows[*id].alive();
         let any = || scheduler::bits(self.scheduling.room).filter(alive).find(is_idle);
         active.or_else(|| if all_silent { any() } else { None })

@@ -71,6 +71,11 @@ impl Scheduling {
         self.policy.note_handed(segments);
     }
 
+    /// The quickest of the idle subflows repeats what is missing, not the first.
+    pub fn repeats_on_quickest(&self) -> bool {
+        self.policy.repeats_on_quickest()
+    }
+
     /// TCP paces a subflow by its own rate, if the scheduler wants that.
     pub fn paces(&self, id: SubflowId) -> bool {
         self.policy.paces(id)
