@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 import pyroute2
 
-from benchmarks.shared.contenders import Mptcpd, add_endpoint, limit
+from benchmarks.shared.contenders import KERNELS, Mptcpd, add_endpoint, limit
 from benchmarks.systems import _traffic
 from benchmarks.systems._managers import Daemon
 from mptune.errors import TrialError
@@ -85,7 +85,7 @@ def joined(
     links: Sequence[tuple[int, int]] = LINKS, settings: Mapping[str, str] | None = None
 ) -> Iterator[Sites]:
     """The namespaces, with further settings."""
-    with Sites({"net.mptcp.path_manager": "kernel", **(settings or {})}) as sites:
+    with Sites({**KERNELS, **(settings or {})}) as sites:
         for number, (rate_bps, queue_bytes) in enumerate(links):
             inside(sites.local, partial(_join, sites, number, rate_bps, queue_bytes))
             inside(sites.remote, partial(_address, number, "2"))
