@@ -300,8 +300,9 @@ format: setup  ## format both languages and apply ruff's safe fixes
 	cargo fmt --all
 
 .PHONY: bench
-bench: released  ## run every benchmark in benchmarks/; each prints a table and writes JSON next to it
+bench: released  ## run every benchmark in benchmarks/ but soak, of a day; each prints a table and writes JSON next to it
 	@for file in benchmarks/speed/[!_]*.py benchmarks/fidelity/[!_]*.py benchmarks/decision/[!_]*.py benchmarks/systems/[!_]*.py; do \
+	  [ "$$file" != benchmarks/systems/soak.py ] || continue; \
 	  module=$$(echo "$${file%.py}" | tr / .); echo "== $$module"; $(BIN)/python -m "$$module"; done
 
 .PHONY: clean

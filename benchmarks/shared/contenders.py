@@ -26,7 +26,7 @@ from mptune.trial import Observation, Trial
 from tests.plugins.netlink import inside
 
 PACKAGES = ("mptcpd", "mptcpd-plugins", "libmptcpd3", "libell0")
-_KERNELS = {"net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"}
+KERNELS = {"net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"}
 #: As many as the kernel allows.
 _LIMITS = ("limits", "set", "subflows", "8", "add_addr_accepted", "8")
 #: Seconds until mptcpd must have done a step, and between two looks whether it has.
@@ -61,7 +61,7 @@ class _Venue(NamespaceVenue):
     """Paths that mptune does not manage: `open` sets up who does, `end` ends it."""
 
     def __init__(self, links: Links, contender: "Contender", topology: Topology) -> None:
-        super().__init__(msgspec.structs.replace(links, settings={**links.settings, **_KERNELS}))
+        super().__init__(msgspec.structs.replace(links, settings={**links.settings, **KERNELS}))
         self._contender, self._topology = contender, topology
 
     def open(self) -> None:

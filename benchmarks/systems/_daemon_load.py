@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 import pyroute2
 
-from benchmarks.shared.contenders import Mptcpd, add_endpoint, limit
+from benchmarks.shared.contenders import KERNELS, Mptcpd, add_endpoint, limit
 from benchmarks.systems import _traffic
 from benchmarks.systems._managers import Daemon
 from mptune.errors import TrialError
@@ -30,7 +30,8 @@ CONNECTIONS, BUSY, SHORT = 1000, 5, 200
 #: Measured connections a second, how many, and how long each lives, s.
 PROBES_PER_S, PROBES, PROBE_S = 10, 50, 1.0
 SERVER, CLIENT = "10.0.0.2", ("10.0.0.1", "10.0.1.1")
-RATE_BPS, QUEUE_BYTES = 25_000_000, 32_000
+#: The two paths: bit/s, and bytes of the queue.
+LINKS = ((25_000_000, 32_000), (25_000_000, 32_000))
 #: Before anything is measured: what a beginning costs is measured apart.
 SETTLING_S = 3.0
 
@@ -80,17 +81,19 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def joined() -> Iterator[Sites]:
-    """The namespaces."""
-    with Sites({"net.mptcp.path_manager": "kernel"}) as sites:
-        for number in (0, 1):
-            inside(sites.local, partial(_join, sites, number))
+def joined(
+    links: Sequence[tuple[int, int]] = LINKS, settings: Mapping[str, str] | None = None
+) -> Iterator[Sites]:
+    """The namespaces, with further settings."""
+    with Sites({**KERNELS, **(settings or {})}) as sites:
+        for number, (rate_bps, queue_bytes) in enumerate(links):
+            inside(sites.local, partial(_join, sites, number, rate_bps, queue_bytes))
             inside(sites.remote, partial(_address, number, "2"))
         limit(sites.remote)
         yield sites
 
 
-def _join(sites: Sites, number: int) -> None:
+def _join(sites: Sites, number: int, rate_bps: int, queue_bytes: int) -> None:
     with open(sites.remote) as remote, pyroute2.IPRoute() as routes:  # noqa: PTH123 - a namespace
         routes.link(
             "add",
@@ -103,7 +106,7 @@ def _join(sites: Sites, number: int) -> None:
     with pyroute2.IPRoute() as routes:
         routes.rule("add", src=f"10.0.{number}.1", table=table)
         routes.route("add", dst="10.0.0.0/24", oif=index, table=table)
-        routes.tc("add", "tbf", index, 0x10000, rate=RATE_BPS // 8, burst=16_000, limit=QUEUE_BYTES)
+        routes.tc("add", "tbf", index, 0x10000, rate=rate_bps // 8, burst=16_000, limit=queue_bytes)
 
 
 def _address(number: int, host: str) -> int:

@@ -33,7 +33,7 @@
  * A buffer that grows would stay small while a path is held, and the path held while the buffer is small. So a subflow's part of
  * it (sndbuf_expand) has room for what the faster ones send meanwhile:
  *
- *   (8)  buffer >= 2 cwnd (1 + R T / cwnd)                    the kernel's is 2 cwnd
+ *   (8)  buffer >= 2 cwnd (1 + min(R T, W) / cwnd)            the kernel's is 2 cwnd; best_j may be that of a burst
  *
  * A released path carries data a second later at worst (holding.h). Reinjection ignores rates, so that a held path takes over
  * when the others die. Not here: growth and reduction of windows.
@@ -208,10 +208,13 @@ static __always_inline __u32 buffered_windows(struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	const struct hold *hold = holding(sk);
 	__u32 cwnd = max(tp->snd_cwnd, LEAST_WINDOW);
-	__u64 windows = WINDOWS;
+	__u64 meanwhile, windows = WINDOWS;
+	struct walk walk;
 
-	if (hold->faster)
-		windows += WINDOWS * sent_meanwhile(tp, hold, under_way(tp)) / ((__u64)cwnd * max(tp->mss_cache, 1u));
+	if (hold->faster && begin(&walk, tp)) {
+		meanwhile = min(sent_meanwhile(tp, hold, under_way(tp)), window_of(&walk));
+		windows += WINDOWS * meanwhile / ((__u64)cwnd * max(tp->mss_cache, 1u));
+	}
 	return min(windows, max((__u64)MOST_BUFFERED / cwnd, (__u64)WINDOWS));
 }
 

@@ -10,7 +10,7 @@
 //! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
 //! (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss;
 //!      unless less than a burst of the program's is sent or waiting
-//! (8)  its part of a send buffer that grows >= 2 cwnd (1 + R T / cwnd)
+//! (8)  its part of a send buffer that grows >= 2 cwnd (1 + min(R T, W) / cwnd)
 //! ```
 //!
 //! where `best_j` is the largest delivery rate of subflow `j` in the last 2 to 4 s.
@@ -129,8 +129,10 @@ impl PathPolicy for Hold {
 
     fn buffered(&self, view: View<'_>) -> f64 {
         let cwnd = view.subflows[view.own].cwnd.max(LEAST_WINDOW);
-        // A number of windows.
-        (WINDOWS * self.sent_meanwhile(&view).0 / cwnd).floor() * cwnd / WINDOWS
+        // A number of windows. A rate may be that of a burst, and the buffer never shrinks: it at most doubles at a time,
+        // and beyond the peer's window it does not grow.
+        let meanwhile = self.sent_meanwhile(&view).0.min(view.window);
+        (WINDOWS * meanwhile / cwnd).floor() * cwnd / WINDOWS
     }
 
     fn unsent(&self, view: View<'_>) -> f64 {
@@ -269,6 +271,18 @@ mod tests {
         assert_eq!(paced(1, 770.0), (false, None, 9.0 * 86.0 / 2.0));
         assert_eq!(paced(1, 400.0).1, None, "held");
         assert_eq!(paced(0, 10.0), (false, None, 0.0), "nothing is faster");
+    }
+
+    #[test]
+    fn a_rate_of_a_burst_makes_no_buffer_beyond_the_window() {
+        let subflows = subflows();
+        let mut hold = warm(&subflows);
+        // A thousand segments at once, as through a token bucket: R T is 250,000.
+        hold.rate(View { delivers: segments_per_ms(1000.0), ..view(&subflows, 0, 1e9) });
+        let buffered = |window| hold.buffered(view(&subflows, 1, window));
+        assert_eq!(buffered(1e9), 250_000_f64.div_euclid(43.0) * 43.0);
+        assert_eq!(buffered(430.0), 430.0);
+        assert_eq!(buffered(42.0), 0.0);
     }
 
     #[test]
