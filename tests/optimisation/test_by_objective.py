@@ -373,8 +373,8 @@ def test_the_document_has_settings_and_figures_of_both(network: Topology, testbe
     answer = document["answer"]
     assert answer[0].startswith("toy, messages of 2 kB every 100 ms, for ")
     assert answer[1] == (
-        "Delay p99: 20.00 ms (20.00 to 20.00); fullmesh, cubic and 1 MiB: 90.00 ms (90.00 to 90.00). "
-        "Better by 70.0 ms (70.0 to 70.0), +77.8 %, 6 new runs."
+        "Delay p99: 20.00 ms (19.50 to 20.50); fullmesh, cubic and 1 MiB: 90.00 ms (89.50 to 90.50). "
+        "Better by 70.0 ms (69.5 to 70.5), +77.8 %, 6 new runs."
     )
     assert answer[-1] == (
         "If A-X fails for good, the longest gap is 800.0 ms (800.0 to 800.0); "

@@ -530,9 +530,9 @@ def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> 
     return Figure(
         name=metric.name,
         unit=metric.unit,
-        ours=summary_of(metric.values(ours)),
-        default=summary_of(metric.values(theirs)),
-        gain=summary_of(metric.gains(ours, theirs)),
+        ours=metric.summary(metric.values(ours)),
+        default=metric.summary(metric.values(theirs)),
+        gain=metric.summary(metric.gains(ours, theirs)),
     )
 
 
