@@ -1,6 +1,7 @@
 """The main job for messages: what is chosen, what is measured beside it, and which candidates compete."""
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +13,19 @@ from mptune.optimisation.by_objective import (
     optimise_by_objective,
 )
 from mptune.optimisation.objective_candidates import subsets, worth_measuring
+from mptune.optimisation.points import Choice, Point
+from mptune.result import screen
+from mptune.result.documents import converted
 from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner
 from mptune.topology import CoreSegment, Topology
 from mptune.trial import (
+    Combination,
     Messages,
     Observation,
     Trial,
 )
+from mptune.trial.objectives import metric_named
 from tests.optimisation.formulas import KIB, MIB, MS, SECOND, Calls, changed, run, testbed
 
 __all__ = ["testbed"]
@@ -86,6 +92,42 @@ def test_a_difference_that_nobody_notices_is_no_reason_for_a_larger_buffer(
     assert run(network, testbed).chosen.buffer_bytes == 64 * KIB
     testbed.scatter = lambda trial: 0.9 if trial.buffer_bytes >= 256 * KIB else 1.0
     assert run(network, testbed).chosen.buffer_bytes == 256 * KIB
+
+
+def test_it_states_by_how_much_another_may_be_better(network: Topology, testbed: Calls) -> None:
+    """Without scatter by what nobody notices, with luck of their own by more; single runs have no luck."""
+    assert run(network, testbed).room == pytest.approx(0.5)
+    assert run(network, testbed, runs=1).room is None
+    testbed.scatter = lambda trial: 1 + random.Random(f"{trial.seed}{trial.cc}{trial.initial_path}").random()
+    few, many = (run(network, testbed, runs=runs) for runs in (3, 30))
+    assert few.room is not None and many.room is not None and few.room > many.room > 0.5
+    document = objective_document(few)
+    assert document["room"] == pytest.approx(few.room)
+    shown = " ".join(screen.lines(converted(document, "result.json"), "out", "page"))
+    assert "Certainty: with 95 % none of those compared is better by more than " in shown
+
+
+@pytest.mark.parametrize("truly", [0.0, 3.0, 8.0])
+def test_what_others_are_better_by_at_most_is_wrong_in_a_twentieth_of_the_cases(truly: float) -> None:
+    """The smallest buffer is taken as long as it is not worse for sure; eleven others are better by this."""
+    choice, draw, wrong = Choice(metric_named("delay:p99")), random.Random(1), 0
+    for _ in range(400):
+        points = [
+            Point(
+                combination=Combination("fullmesh", "cubic"),
+                buffer_bytes=size * KIB,
+                by_run={number: draw.gauss(100 + truly * (size == 1), 5) for number in range(10)},
+                kept=True,
+                excess=0,
+                failed=0,
+            )
+            for size in range(1, 13)
+        ]
+        _, chosen, _ = choice.choose(points)
+        room = choice.room(points, chosen)
+        assert room is not None and room < truly + 12
+        wrong += room < truly * (chosen == points[0])
+    assert wrong <= 0.05 * 400
 
 
 def test_another_objective_is_another_answer(network: Topology, testbed: Calls) -> None:
@@ -331,8 +373,8 @@ def test_the_document_has_settings_and_figures_of_both(network: Topology, testbe
     answer = document["answer"]
     assert answer[0].startswith("toy, messages of 2 kB every 100 ms, for ")
     assert answer[1] == (
-        "Delay p99: 20.00 ms (20.00 to 20.00); fullmesh, cubic and 1 MiB: 90.00 ms (90.00 to 90.00). "
-        "Better by 70.0 ms (70.0 to 70.0), +77.8 %, 6 new runs."
+        "Delay p99: 20.00 ms (19.50 to 20.50); fullmesh, cubic and 1 MiB: 90.00 ms (89.50 to 90.50). "
+        "Better by 70.0 ms (69.5 to 70.5), +77.8 %, 6 new runs."
     )
     assert answer[-1] == (
         "If A-X fails for good, the longest gap is 800.0 ms (800.0 to 800.0); "

@@ -179,7 +179,7 @@ def _measured(
     return Measured(
         configuration=asked[0],
         subflows=asked[1],
-        value=summary_of(metric.values(theirs)),
+        value=metric.summary(metric.values(theirs)),
         queueing=summary_of(QUEUEING.values(theirs)),
-        gain=summary_of(metric.gains(ours, theirs)),
+        gain=metric.summary(metric.gains(ours, theirs)),
     )

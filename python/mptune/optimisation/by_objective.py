@@ -89,6 +89,8 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     points : everything that was swept, in the order of measurement.
     best : the point with the best mean within the limits; `chosen` : the smallest buffer of those like it.
     alike : how many points cannot be distinguished from the best, itself included.
+    room : what the chosen point misses of the best at most, in the unit, with 95 % confidence; None with
+        single runs.
     second, second_unit : of two objectives the other; empty where there is one.
     front : points that none beats in both, the best by `objective` first.
     recommended, default : what was measured again with new seeds.
@@ -116,6 +118,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     best: Point
     chosen: Point
     alike: int
+    room: float | None = None
     second: str = ""
     second_unit: str = ""
     front: tuple[Point, ...] = ()
@@ -337,6 +340,7 @@ class _Search:
             best=best,
             chosen=chosen,
             alike=alike,
+            room=self.choice.room(points, chosen),
             second="" if second is None else second.name,
             second_unit="" if second is None else second.unit,
             front=self.choice.front(points, chosen),
@@ -526,9 +530,9 @@ def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> 
     return Figure(
         name=metric.name,
         unit=metric.unit,
-        ours=summary_of(metric.values(ours)),
-        default=summary_of(metric.values(theirs)),
-        gain=summary_of(metric.gains(ours, theirs)),
+        ours=metric.summary(metric.values(ours)),
+        default=metric.summary(metric.values(theirs)),
+        gain=metric.summary(metric.gains(ours, theirs)),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import MptuneError
 from mptune.optimisation.limits import Limit
-from mptune.statistics import summarise
+from mptune.statistics import CONFIDENCE, half_width, summarise
 from mptune.trial import Combination, Record
 from mptune.trial.kept import is_tcp
 from mptune.trial.metrics import THROUGHPUT, Metric
@@ -190,6 +190,23 @@ class Choice:
         """True if it is worse for sure, run by run, and by as much as matters."""
         return _worse(self.objective, point.by_run, best.by_run)
 
+    def room(self, points: Sequence[Point], chosen: Point) -> float | None:
+        """What it misses of the best at most, in the objective's unit, with 95 % confidence.
+
+        None where runs show no scatter because there is one. The limit of whichever is the best holds with
+        95 %, and the largest limit of all is no less: that there are many needs no correction (J. C. Hsu,
+        Annals of Statistics 9, 1981). No less than what makes no difference to the choice either: runs that
+        all agree say nothing about rare ones.
+        """
+        sound = [
+            point
+            for point in points
+            if (point.failed > 0, point.excess) <= (chosen.failed > 0, chosen.excess)
+        ]
+        limits = [_most_behind(self.objective, chosen.by_run, point.by_run) for point in sound]
+        known = [limit for limit in limits if limit is not None]
+        return max(*known, _unnoticed(self.objective, chosen.mean)) if known else None
+
     # ---- the front ------------------------------------------------------------------------------
 
     def front(self, points: Sequence[Point], chosen: Point) -> tuple[Point, ...]:
@@ -263,7 +280,21 @@ def _rank(point: Point, metric: Metric, by_run: dict[int, float]) -> tuple[objec
 def _behind(metric: Metric, ours: dict[int, float], theirs: dict[int, float]) -> bool:
     """True if the mean of ours is worse by as much as matters."""
     mean = _mean(theirs)
-    return metric.cost(_mean(ours)) - metric.cost(mean) > max(metric.floor, REGRET * abs(mean))
+    return metric.cost(_mean(ours)) - metric.cost(mean) > _unnoticed(metric, mean)
+
+
+def _unnoticed(metric: Metric, mean: float) -> float:
+    """The largest difference from a mean that makes none to anybody."""
+    return max(metric.floor, REGRET * abs(mean))
+
+
+def _most_behind(metric: Metric, ours: dict[int, float], theirs: dict[int, float]) -> float | None:
+    """By how much ours are worse at most, run by run, with 95 % confidence; None below two runs of both."""
+    runs = ours.keys() & theirs.keys()
+    more = [metric.cost(ours[run]) - metric.cost(theirs[run]) for run in sorted(runs)]
+    # One of the two ends of an interval.
+    half = half_width(more, 2 * CONFIDENCE - 1)
+    return None if half is None else summarise(more).mean + half
 
 
 def _worse(metric: Metric, ours: dict[int, float], theirs: dict[int, float]) -> bool:

@@ -478,6 +478,9 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     harm : what another TCP connection loses, percent, where that was asked for.
     sent : the workload in words.
     baselines : by the objective, in its unit.
+    alike : how many of those compared may be as good as the best.
+    room : how much better than the answer any of them is at most, in the unit, with 95 % confidence; null
+        with single runs, and in results of version 0.2.
     front : of two objectives; null where there is one.
     """
 
@@ -503,6 +506,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     baselines: Baselines | None = None
     compared: int
     alike: int
+    room: float | None = None
     front: Front | None = None
     answer: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -64,6 +64,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             baselines=besides(result.baselines),
             compared=len(result.points),
             alike=result.alike,
+            room=result.room,
             front=_front(result) if result.front else None,
             answer=tuple(wording.objective_answer(result)),
             warnings=result.warnings,

@@ -359,12 +359,22 @@ def _of_objective(answer: ObjectiveAnswer) -> _Parts:
         use=[f"{_name(answer.topology)}{use}{f', {told}' if told else ''}.", _objective(first, beside)],
         table=_objectives(answer, first, beside) if front is None else _of_front(answer, front),
         why=list(_costs(answer, others)),
-        certain=(
-            f"Certainty: {answer.alike} of {answer.compared} configurations may be as good; this one has the "
-            "smallest buffer of them."
-        ),
+        certain=_certainty_of(answer),
         warnings=answer.warnings,
         following="mptune advise",
+    )
+
+
+def _certainty_of(answer: ObjectiveAnswer) -> str:
+    """How much better another configuration may be, and how many may be as good."""
+    alike = f"{answer.alike} of {answer.compared} configurations may be as good"
+    if answer.room is None:
+        return f"Certainty: {alike}; this one has the smallest buffer of them."
+    room, ours = f"{digits(answer.room, 2)} {answer.unit}", answer.figures[0].recommended.mean
+    share = f" ({100 * answer.room / abs(ours):.2g} %)" if ours else ""
+    return (
+        f"Certainty: with 95 % none of those compared is better by more than {room}{share}. {alike}; this "
+        "one has the smallest buffer of them."
     )
 
 

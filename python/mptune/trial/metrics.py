@@ -8,8 +8,10 @@ which a workload has is in `mptune.trial.objectives`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from mptune import units
-from mptune.statistics import quantile
+from mptune.statistics import Summary, quantile, summary_of
 from mptune.trial.kept import Record
 
 #: Units as the ends of names.
@@ -60,6 +62,18 @@ class Metric:
         """The mean over the trials that have a value; None if none has one."""
         values = self.values(records)
         return sum(values) / len(values) if values else None
+
+    def summary(self, values: Sequence[float]) -> Summary | None:
+        """Summary of values or of their differences; its interval is no narrower than what is noticed.
+
+        Runs that all agree say nothing about rare ones, in which the one packet was lost that counts. None of
+        nothing.
+        """
+        found = summary_of(values)
+        if found is None or found.low is None or found.high is None:
+            return found
+        low, high = found.mean - self.floor, found.mean + self.floor
+        return msgspec.structs.replace(found, low=min(found.low, low), high=max(found.high, high))
 
     def cost(self, value: float) -> float:
         """The value with the sign with which less is better."""
