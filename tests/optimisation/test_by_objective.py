@@ -377,8 +377,8 @@ def test_the_document_has_settings_and_figures_of_both(network: Topology, testbe
         "Better by 70.0 ms (69.5 to 70.5), +77.8 %, 6 new runs."
     )
     assert answer[-1] == (
-        "If A-X fails for good, the longest gap is 800.0 ms (800.0 to 800.0); "
-        "the default: 300.0 ms (300.0 to 300.0)."
+        "If A-X fails for good, the longest gap is 800.0 ms (799.0 to 801.0); "
+        "the default: 300.0 ms (299.0 to 301.0)."
     )
 
 
