@@ -120,6 +120,12 @@ REPEATED = (
         "{1} times the throughput in the mean, {0} times at worst",
     ),
     (
+        "docs/explanation/scheduling.md",
+        r"contenders, dynamics, small, virtual: .*?\| hold / better of both \| ([\d.]+) .*?"
+        r"\| pm=guard / better of both \| ([\d.]+) .*?\| fullmesh / better of both \| ([\d.]+) ",
+        "gives {0} of it, `guard`, which loads no program, {1}, all paths alone {2} (",
+    ),
+    (
         "docs/reference/regret.md",
         r"- all: cases (\d+), reached [\d.]+ %, mean share ([\d.]+) %, worst share ([\d.]+) %",
         "| {0} cases, simulator | {1} % of its throughput in the mean, {2} % at worst",
