@@ -2,9 +2,11 @@
 //!
 //! The sender's call takes `handshake` until the answer arrives; the acknowledgement of the answer
 //! takes another one-way delay until the receiver accepts. So the call was made `handshake` plus one
-//! one-way delay before that, and that delay is taken as half the round trip from the receiver's answer
-//! to the acknowledgement, which the receiver's own TCP has measured (RFC 6298 3; the sender's, if the
-//! answer had to be repeated). The error is half the difference of the two one-way delays in the
+//! one-way delay before that. Both ends have measured a round trip with the answer in it (RFC 6298 3):
+//! the sender's begins with the request, the receiver's ends with the acknowledgement. The answer is
+//! taken to need half the shorter one, and the acknowledgement the rest of the receiver's: what delays
+//! either of the two ways to the receiver once is told apart. If one end has no measurement, the
+//! delay is half the other's. The error is half the difference of the two one-way delays in the
 //! handshake: zero if they are equal, never more than half the round-trip time.
 
 use serde::Deserialize;
@@ -46,8 +48,11 @@ impl Clock {
     fn origin_ns(&self) -> u64 {
         let handshake =
             self.handshake.unwrap_or(Handshake { handshake_ns: self.rtt_ns, rtt_ns: 0 });
-        let rtt_ns = if self.rtt_ns > 0 { self.rtt_ns } else { handshake.rtt_ns };
-        self.accepted_ns.saturating_sub(handshake.handshake_ns + rtt_ns / 2)
+        let acknowledged_ns = match (self.rtt_ns, handshake.rtt_ns) {
+            (own, 0) | (0, own) => own / 2,
+            (own, other) => own - own.min(other) / 2,
+        };
+        self.accepted_ns.saturating_sub(handshake.handshake_ns + acknowledged_ns)
     }
 
     /// Time from the `connect` call until `at_ns` on the receiver's clock.
@@ -89,6 +94,17 @@ mod tests {
             let clock = clock(connect, forth, back, lost);
             let error = clock.since_connect_ns(connect + (1 << 40)).abs_diff(1 << 40);
             prop_assert!(error <= forth.abs_diff(back).div_ceil(2));
+        }
+    }
+
+    #[test]
+    fn a_request_or_an_acknowledgement_that_comes_late_once_is_told_apart() {
+        let (connect, way, late) = (5_000, 100, 70);
+        for (request, acknowledgement) in [(way + late, way), (way, way + late)] {
+            let accepted = connect + request + way + acknowledgement;
+            let mut clock = Clock::new(accepted, way + acknowledgement);
+            clock.align(Handshake { handshake_ns: request + way, rtt_ns: request + way });
+            assert_eq!(clock.since_connect_ns(connect + 1_000), 1_000);
         }
     }
 
