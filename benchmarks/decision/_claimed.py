@@ -135,8 +135,8 @@ class Judge(NamedTuple):
         curves = self.points(
             (configuration(one, size) for one in list(best)[:CURVES] for size in sizes), CURVE, LOOK
         )
-        few = [result.best, *sorted(curves, key=self.choice.rank)[:FINALISTS]]
-        others = (configuration(point.combination, point.buffer_bytes) for point in few)
+        promising = [result.best, *sorted(curves, key=self.choice.rank)[:FINALISTS]]
+        others = (configuration(point.combination, point.buffer_bytes) for point in promising)
         return [result.recommended, *(one for one in others if one != result.recommended)]
 
     def regret(self, points: Sequence[Point]) -> tuple[Mean, list[Point]]:

@@ -95,13 +95,13 @@ def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 def row(name: str, ones: Sequence[Outcome]) -> list[str]:
     """Claims and regret of some answers."""
-    having = {claim: [one for one in ones if claim in one.claims] for claim in CLAIMS}
-    narrow = [one for one in having["best"] if is_narrow(one)]
+    by_claim = {claim: [one for one in ones if claim in one.claims] for claim in CLAIMS}
+    narrow = [one for one in by_claim["best"] if is_narrow(one)]
     cells = [name, str(len(ones))]
     for claim in CLAIMS[:2]:
-        noticed = sum(one.is_noticed(claim) for one in having[claim])
-        cells += [wrong(claim, having[claim]), str(noticed)]
-    cells += [str(len(having["best"])), wrong("best", having["best"])]
+        noticed = sum(one.is_noticed(claim) for one in by_claim[claim])
+        cells += [wrong(claim, by_claim[claim]), str(noticed)]
+    cells += [str(len(by_claim["best"])), wrong("best", by_claim["best"])]
     cells += [str(len(narrow)), wrong("best", narrow), *regrets(ones)]
     cells.append(f"{statistics.median(one.trials for one in ones):.0f}")
     return [*cells, f"{statistics.median(one.simulated_s for one in ones) / 3600:.1f} h"]

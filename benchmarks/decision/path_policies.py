@@ -55,9 +55,8 @@ NETWORKS = (
     ((50, 20), (20, 60), (5, 200)),
     ((30, 15), (30, 15), (10, 80), (3, 250)),
 )
-#: Buffers in products, and the limit of one that grows: Linux' default of `tcp_wmem`, bytes.
+#: Buffers in products; another one grows.
 PRODUCTS = (0.25, 1.0, 4.0)
-LIMIT = 4 * 2**20
 QUEUE_MS = 50
 LEAST_QUEUE = 64_000
 SECONDS = 10
@@ -211,7 +210,7 @@ def _trials(case: Case, cc: str, policy: str) -> dict[str, Trial]:
         pm="fullmesh",
         cc=cc,
         buffer_mode="auto" if case.products is None else "fixed",
-        buffer_bytes=LIMIT if case.products is None else int(case.products * whole),
+        buffer_bytes=_dynamics.HOST_BUFFER_BYTES if case.products is None else int(case.products * whole),
         seed=1,
         workload=Bulk(duration_ns=SECONDS * 1_000_000_000),
     )
@@ -494,9 +493,9 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true", help=f"write the table into {DOCS.name}")
     arguments = parser.parse_args()
     arguments.runs = arguments.runs or (1 if arguments.dynamics else RUNS)
-    change_or_networks = arguments.before or arguments.after or not arguments.dynamics
-    if change_or_networks and len(arguments.policy) > 1:
-        parser.error("--policy: expected one; several need --dynamics")
+    is_comparison = arguments.dynamics and not (arguments.before or arguments.after)
+    if len(arguments.policy) > 1 and not is_comparison:
+        parser.error("--policy: expected one; several need --dynamics, without --before and --after")
     if arguments.dynamics and arguments.testbed == "namespaces":
         parser.error("--testbed namespaces: dynamics there are those of benchmarks.decision.dynamics")
     if arguments.before or arguments.after:

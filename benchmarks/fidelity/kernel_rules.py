@@ -33,6 +33,7 @@ from mptune.linux.awake import Awake
 from mptune.testbeds import create as testbed
 from mptune.topology import TcpBackground, load
 from mptune.trial import Bulk, Trial
+from mptune.trial.congestion import PLUS
 
 NETWORKS = Path(__file__).parents[1] / "networks" / "contended"
 #: The coupled ones, and reno on every subflow for contrast.
@@ -180,7 +181,7 @@ def main() -> None:
 
 def _schedulers(cc: str) -> Sequence[str]:
     """Those that the simulator can have: path policies need rates, by which only the kernel's goes."""
-    return SCHEDULERS[:1] if "+" in cc else SCHEDULERS
+    return SCHEDULERS[:1] if PLUS in cc else SCHEDULERS
 
 
 def _shown(values: Sequence[float]) -> str:
