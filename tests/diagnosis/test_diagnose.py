@@ -122,6 +122,48 @@ def test_four_subflows_tell_losses_from_a_policer(four: float, kind: str):
     assert cause.mbps == pytest.approx(20 * 1448 / 1500 - 5)
 
 
+def test_what_waits_for_lost_segments_in_ample_buffers_is_missing_because_of_the_losses():
+    """Enlarging what holds many times what is on the way is no remedy; where it holds less, it is one."""
+    trials = ALONE | {tcp("B-X"): trial(b=flow(5, retransmitted=100))}
+    trials |= {mptcp(): trial(a=8, b=5), mptcp(buffers="large"): trial(a=10, b=5)}
+    trials |= {mptcp(buffers="receive"): trial(a=10, b=5), mptcp(buffers="send"): trial(a=8, b=5)}
+    trials |= {mptcp("B-X", buffers="large", subflows="four"): trial(b=9)}
+    short = evidence(trials, rates=(10, 20))
+    ample = msgspec.structs.replace(SETTINGS, send_bytes=4_000_000, receive_bytes=6_000_000)
+    kinds = [
+        [cause.kind for cause in diagnose(known).findings]
+        for known in (short, msgspec.structs.replace(short, settings=ample))
+    ]
+    assert kinds == [["loss", "receive window"], ["loss"]]
+
+
+def test_a_trial_of_a_few_round_trips_does_not_tell_a_policer():
+    """Four subflows are in slow start as long as one is: the empty queue decides."""
+    for min_rtt_ms, kind in ((15, "policing"), (500, "loss")):
+        losing = msgspec.structs.replace(flow(5, 1.1 * min_rtt_ms, retransmitted=100), min_rtt_ms=min_rtt_ms)
+        trials = {tcp("A-X"): trial(a=flow(10, 490)), tcp("B-X"): trial(b=losing)}
+        trials |= {mptcp(): trial(a=10, b=5), mptcp("B-X", buffers="large", subflows="four"): trial(b=5.5)}
+        (cause,) = diagnose(evidence(trials, rates=(10, 20))).findings
+        assert cause.kind == kind
+
+
+def test_what_overflows_a_full_queue_is_no_loss_of_the_line():
+    """Four subflows fill the last of the rate sooner than one that is cautious after its slow start."""
+    for rtt_ms, kinds in ((16, ["loss"]), (30, [])):
+        trials = {tcp("A-X"): trial(a=10), tcp("B-X"): trial(b=flow(15, rtt_ms, retransmitted=900))}
+        trials |= {mptcp(): trial(a=10, b=15), mptcp("B-X", buffers="large", subflows="four"): trial(b=17.5)}
+        assert [cause.kind for cause in diagnose(evidence(trials, rates=(10, 20))).findings] == kinds
+
+
+def test_a_policed_path_and_one_that_gives_more_have_no_bottleneck_in_common():
+    trials = {tcp("A-X"): trial(a=20), tcp("B-X"): trial(b=flow(5, retransmitted=100))}
+    trials |= {tcp("A-X", "large"): trial(a=20), tcp("B-X", "large"): trial(b=flow(5, retransmitted=100))}
+    trials |= {mptcp(): trial(a=19.5, b=2), mptcp(buffers="large"): trial(a=19.5, b=2)}
+    trials |= {mptcp("B-X", buffers="large", subflows="four"): trial(b=5)}
+    assert [cause.kind for cause in diagnose(evidence(trials, rates=(21, 20))).findings] == ["policing"]
+    assert "shared bottleneck" in {cause.kind for cause in diagnose(evidence(trials)).findings}
+
+
 def test_a_path_without_a_subflow_is_missed_with_all_it_gives():
     trials = ALONE | {mptcp(): trial(a=9.9), mptcp(subflows="all"): trial(a=9.9, b=5)}
     (cause,) = diagnose(evidence(trials)).findings

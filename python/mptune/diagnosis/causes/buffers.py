@@ -2,17 +2,13 @@
 
 from collections.abc import Iterator
 
-from mptune.diagnosis import rfc6349
-from mptune.diagnosis.causes.finding import Finding, Gaps, mbps
+from mptune.diagnosis.causes.finding import ROOM, Finding, Gaps, enough_bytes, mbps
 from mptune.diagnosis.evidence import Buffers, Evidence, Settings
 from mptune.units import format_size
 
 #: One end's buffer is to blame if enlarging it alone brings this share of what both bring; a smaller share is
 #: enough where it is at most half of the other.
 _ALONE, _CLEARLY = 0.97, 0.9
-#: Buffers hold that many times what is on the way: the kernel counts the memory of packets, not payload, and
-#: a lost segment is waited for (net/ipv4/tcp_output.c; the buffer-size study, Eq. 2).
-_ROOM = 4
 
 
 def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
@@ -21,7 +17,7 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
     if now is None or large is None or gaps.buffers <= 0:
         return
     receive, send = _brings(evidence, "receive"), _brings(evidence, "send")
-    settings, enough = evidence.settings, _enough(evidence)
+    settings, enough = evidence.settings, enough_bytes(evidence)
     ends = settings.receive_bytes, settings.send_bytes
     is_receiver = _is_alone(receive, gaps.buffers, *ends)
     is_sender = not is_receiver and _is_alone(send, gaps.buffers, *reversed(ends))
@@ -39,7 +35,7 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
         kind="receive window" if is_receiver else "buffer",
         part="buffers",
         mbps=gaps.buffers,
-        because=f"{_sizes(settings)}: {', '.join(gains)}; RTT x rate needs {format_size(enough // _ROOM, 2)}",
+        because=f"{_sizes(settings)}: {', '.join(gains)}; RTT x rate needs {format_size(enough // ROOM, 2)}",
         remedy=_remedy(enough, is_receiver=is_receiver, is_sender=is_sender),
     )
 
@@ -53,13 +49,6 @@ def _brings(evidence: Evidence, which: Buffers) -> float | None:
     """Gain of one larger buffer, Mbit/s; None if it was not tried."""
     now, one = evidence.basis, evidence.together(which, evidence.base)
     return None if now is None or one is None else one.mbps - now.mbps
-
-
-def _enough(evidence: Evidence) -> int:
-    """Bytes that are enough: the sum of the rates, for the longest RTT under load."""
-    rates = 1e6 * sum(map(evidence.potential_mbps, evidence.labels))
-    rtt_s = max(map(evidence.loaded_rtt_ms, evidence.labels)) / 1e3
-    return max(1, round(_ROOM * rfc6349.least_window_bytes(rates, rtt_s)))
 
 
 def _sizes(settings: Settings) -> str:

@@ -5,8 +5,15 @@ from typing import Literal
 
 import msgspec
 
+from mptune.diagnosis import rfc6349
+from mptune.diagnosis.evidence import Evidence
+
 #: Parts of what is missing (`mptune.diagnosis.diagnose`); one on a path names it: "path A-X".
 Part = str
+
+#: Buffers hold that many times what is on the way: the kernel counts the memory of packets, not payload, and
+#: a lost segment is waited for (net/ipv4/tcp_output.c; the buffer-size study, Eq. 2).
+ROOM = 4
 
 Kind = Literal[
     "buffer",
@@ -63,6 +70,13 @@ class Gaps(msgspec.Struct, frozen=True, kw_only=True):
     def left(self, part: Part, found: Sequence[Finding]) -> float:
         """Remainder of a part after the causes that were found before."""
         return self.of(part) - sum(finding.mbps for finding in found if finding.part == part)
+
+
+def enough_bytes(evidence: Evidence) -> int:
+    """Size of buffers that are enough: `ROOM` times the sum of the rates for the longest RTT under load."""
+    rates = 1e6 * sum(map(evidence.potential_mbps, evidence.labels))
+    rtt_s = max(map(evidence.loaded_rtt_ms, evidence.labels)) / 1e3
+    return max(1, round(ROOM * rfc6349.least_window_bytes(rates, rtt_s)))
 
 
 def mbps(value: float) -> str:

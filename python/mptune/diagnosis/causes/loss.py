@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mptune.diagnosis.causes.finding import Finding, Gaps, mbps
+from mptune.diagnosis.causes.finding import Finding, Gaps, enough_bytes, mbps
 from mptune.diagnosis.evidence import Evidence, Experiment, Figures
 from mptune.diagnosis.plan import EMPTY, LOSSES, MARGIN
 
 #: Four subflows get so many times what one gets where each is limited by losses of its own, or close so much
 #: of the gap; a policer gives all of them together what it gives one.
 _MORE, _CLOSES, _LESS = 1.2, 0.5, 0.85
+#: Round trips of a trial from which on it tells more than its slow starts: they take ten at most.
+_ROUND_TRIPS = 24
 
 
 def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
@@ -34,7 +36,11 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
         below = large is not None and large.mbps < max(map(evidence.alone_mbps, evidence.carrying))
         if flow is not None and below and not evidence.is_far(label):
             shy = gaps.together
-        for part, share in ((f"path {label}", missing), ("together", shy)):
+        # Buffers that are enough and bring more when enlarged are full of what waits for a lost segment.
+        settings = evidence.settings
+        roomy = min(settings.send_bytes, settings.receive_bytes) >= enough_bytes(evidence)
+        waiting = gaps.buffers if roomy else 0.0
+        for part, share in ((f"path {label}", missing), ("together", shy), ("buffers", waiting)):
             yield Finding(
                 kind="loss",
                 part=part,
@@ -64,10 +70,21 @@ class Losing(NamedTuple):
         one = self.trial.mbps
         if self.four_mbps is None:
             return self.idle
-        if self.four_mbps < _LESS * one:
+        if self.four_mbps < _LESS * one or self.is_brief:
             return self.idle  # too short a trial for slow starts: it proves nothing
-        gap = self.potential_mbps - one
-        return self.four_mbps >= _MORE * one or self.four_mbps - one >= _CLOSES * gap
+        return self.four_mbps >= _MORE * one or (self.idle and self.closes)
+
+    @property
+    def closes(self) -> bool:
+        """Four subflows get most of what one leaves; behind a full queue that is no sign of losses."""
+        gap = self.potential_mbps - self.trial.mbps
+        return self.four_mbps is not None and self.four_mbps - self.trial.mbps >= _CLOSES * gap
+
+    @property
+    def is_brief(self) -> bool:
+        """Too few round trips to tell what limits it: losses of slow start weigh as much as all others."""
+        (flow,) = self.trial.flows.values()
+        return self.trial.seconds * 1e3 < _ROUND_TRIPS * flow.min_rtt_ms
 
     @property
     def idle(self) -> bool:

@@ -14,18 +14,24 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
     """Paths that drop packets at a rate below their own, and give four subflows no more than one."""
     for label, missing in gaps.path.items():
         losing = losing_path(evidence, label)
-        if losing is None or losing.four_mbps is None or losing.at_random:
+        if losing is None or not is_policed(evidence, label):
             continue
         flow, got = losing.trial.flows[label], losing.trial.mbps
-        if got >= _BELOW * losing.potential_mbps:
-            continue
         yield Finding(
             kind="policing",
             part=f"path {label}",
             mbps=missing,
             paths=(label,),
             because=f"{label} passes {mbps(got)} of {mbps(losing.potential_mbps)}, and no more with four "
-            f"subflows ({mbps(losing.four_mbps)}); {flow.lost:.2%} of the segments are dropped",
+            f"subflows ({mbps(losing.four_mbps or 0.0)}); {flow.lost:.2%} of the segments are dropped",
             remedy="ask the provider for its rate limit, and shape to it: tc qdisc replace dev DEVICE root "
             f"tbf rate {got:.0f}mbit burst 32kbit latency 50ms",
         )
+
+
+def is_policed(evidence: Evidence, label: str) -> bool:
+    """It drops what exceeds a rate below the line's, whoever sends it."""
+    losing = losing_path(evidence, label)
+    if losing is None or losing.four_mbps is None or losing.at_random or losing.is_brief or losing.closes:
+        return False
+    return losing.trial.mbps < _BELOW * losing.potential_mbps

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mptune.diagnosis.causes.finding import Finding, Gaps, mbps
 from mptune.diagnosis.causes.loss import is_lossy
+from mptune.diagnosis.causes.policing import is_policed
 from mptune.diagnosis.evidence import Evidence, Experiment, Figures
 
 #: Two paths share a link if together they miss this share of the smaller one; half of it is chance.
@@ -46,6 +47,8 @@ def _overlaps(evidence: Evidence) -> Iterator[tuple[float, tuple[str, str], Figu
             continue
         if any(is_lossy(evidence, label) for label in pair):
             continue  # what limits it is no link
+        if sum(is_policed(evidence, label) for label in pair) == 1:
+            continue  # what limits it alone is no link that the other one crosses
         one, other = map(evidence.alone_mbps, pair)
         missing = one + other - figures.mbps
         # A link that both cross passes at least what the larger one has.
