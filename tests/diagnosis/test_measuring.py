@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.decision._built_causes import cases
 from mptune.diagnosis.evidence import figures_of
-from mptune.diagnosis.measuring import ask, facts_of, subset
+from mptune.diagnosis.measuring import Own, ask, facts_of, subset
 from mptune.diagnosis.options import WhyOptions
 from mptune.errors import Failure, InputError
 from mptune.testbeds import create
@@ -57,6 +57,27 @@ def test_both_directions_stay_within_the_budget() -> None:
     found = ask(topology, create("simulated"), WhyOptions(budget_ns=60_000_000_000))
     assert [(one.sender, one.receiver) for one in found.directions] == [("UNIS", "HiN"), ("HiN", "UNIS")]
     assert found.seconds <= 62 and found.directions[1].left_out
+
+
+def test_subflows_that_hosts_do_not_open_are_missed_with_the_lines_that_open_them() -> None:
+    case = CASES["51 sound"]
+    labels = [path.label for path in case.topology.paths]
+
+    def missed(*own: str) -> list[tuple[str, ...]]:
+        found = ask(case.topology, create("simulated"), case.options, own=Own(subflows=own, lines="ip mptcp"))
+        for direction in found.directions:
+            for cause in direction.diagnosis.findings:
+                assert cause.kind == "subflows" and cause.remedy == "ip mptcp"
+                assert "under the hosts' own path managers" in cause.because
+        return [
+            tuple(sorted(label for cause in direction.diagnosis.findings for label in cause.paths))
+            for direction in found.directions
+        ]
+
+    there, back = missed(labels[0])
+    assert there == tuple(labels[1:])
+    assert back == tuple("-".join(reversed(label.split("-"))) for label in labels[1:])
+    assert missed(*labels) == [(), ()]
 
 
 def test_the_data_stay_within_what_is_allowed() -> None:

@@ -26,7 +26,9 @@ from mptune.options.trials import Testbed, check_labels
 from mptune.runner.executors import ExecutorOptions
 
 if TYPE_CHECKING:
+    from mptune.diagnosis.measuring import Own
     from mptune.runner.progress import Reporter
+    from mptune.testbeds import Testbed as Bench
     from mptune.topology import Topology
 
 OneWay = Annotated[
@@ -97,7 +99,7 @@ def why(
         bench,
         options,
         directions=directions,
-        own_buffers=bench.largest_buffers(topology),
+        own=_own(bench, topology, chosen=options.pm is not None),
         executor=where.create(None),
         reporter=reporter,
     )
@@ -105,6 +107,26 @@ def why(
         emit_json(document(found))
     else:
         show(console(), found)
+
+
+def _own(bench: Bench, topology: Topology, *, chosen: bool) -> Own:
+    """Settings of the hosts as they are; their subflows unless a path manager was chosen for the trials."""
+    from mptune.diagnosis.measuring import Own
+    from mptune.testbeds import host_doctor
+    from mptune.testbeds.hosts import HostsTestbed
+
+    between = None
+    if not chosen and isinstance(bench, HostsTestbed):
+        between = host_doctor.examine(topology).subflows  # before trials have their own session there
+    buffers = bench.largest_buffers(topology)
+    if between is None:
+        return Own(buffers=buffers)
+    lines = [f"on {host}: {'; '.join(commands)}" for host, commands in between.lines.items() if commands]
+    return Own(
+        buffers=buffers,
+        subflows=tuple(path.path for path in between.paths if path.comes_up is not False),
+        lines="; ".join(lines),
+    )
 
 
 def _probed(sender: str, receiver: str, reporter: Reporter) -> Topology:

@@ -146,7 +146,13 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the connection now; buffers in bytes."""
+    """Settings of the connection now; buffers in bytes.
+
+    Attributes
+    ----------
+    pm : who opens subflows, in words.
+    opened_by : the commands by which the hosts open a subflow on every path; empty if they are not known.
+    """
 
     pm: str
     cc: str
@@ -154,6 +160,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     receive_bytes: int
     autotuned: bool
     hosts: bool = False
+    opened_by: str = ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

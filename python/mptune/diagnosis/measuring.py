@@ -32,6 +32,28 @@ _OTHERS = 6
 _LEAST_NS, _MOST_NS = 2_000_000_000, 8_000_000_000
 
 
+class Own(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of two hosts as programs find them there.
+
+    Attributes
+    ----------
+    buffers : largest send and receive buffer of the sender's host, and of the receiver's, bytes; None where
+        they are a trial's.
+    subflows : paths on which their own path managers open subflows; None where that is not known, or asked.
+    lines : the commands that open the others, a sentence; empty if there are none.
+    """
+
+    buffers: tuple[tuple[int, int], tuple[int, int]] | None = None
+    subflows: tuple[str, ...] | None = None
+    lines: str = ""
+
+    def back(self) -> "Own":
+        """Those of the other direction, of connections that the same host opens."""
+        subflows = None if self.subflows is None else tuple(map(_turned, self.subflows))
+        buffers = None if self.buffers is None else (self.buffers[1], self.buffers[0])
+        return Own(buffers=buffers, subflows=subflows, lines=self.lines)
+
+
 class Direction(msgspec.Struct, frozen=True, kw_only=True):
     """A direction: its diagnosis, what it is made of, and what was left out for want of time or data."""
 
@@ -58,7 +80,7 @@ def ask(
     options: WhyOptions,
     *,
     directions: int = 2,
-    own_buffers: tuple[tuple[int, int], tuple[int, int]] | None = None,
+    own: Own | None = None,
     executor: Executor | None = None,
     reporter: Reporter | None = None,
 ) -> Why:
@@ -67,7 +89,7 @@ def ask(
     Parameters
     ----------
     directions : 1 for the topology's alone.
-    own_buffers : largest send and receive buffer of the sender's host, and of the receiver's.
+    own : settings of the hosts of now, where there are hosts.
 
     Raises
     ------
@@ -76,14 +98,15 @@ def ask(
     """
     options.check()
     spending = _Spending(options, length_ns(topology, testbed, options, directions), testbed.set_up_s)
-    ways = [(topology, options.initial_path, own_buffers)]
+    own = own or Own()
+    ways = [(topology, options.initial_path, own)]
     if directions > 1:
-        back = topology.reversed()
         begins = options.initial_path and _turned(options.initial_path)
-        ways.append((back, begins, own_buffers and (own_buffers[1], own_buffers[0])))
+        ways.append((topology.reversed(), begins, own.back()))
     found = []
-    for network, begins, buffers in ways:
-        bench = _Bench(network, testbed, options, settings_of(options, testbed.name, buffers), begins)
+    for network, begins, hosts in ways:
+        settings = settings_of(options, testbed.name, hosts)
+        bench = _Bench(network, testbed, options, settings, begins, hosts.subflows)
         shown = reporter or Reporter(quiet=True)
         found.append(_direction(bench, spending, shown, executor))
     return Why(
@@ -119,14 +142,14 @@ def length_ns(topology: Topology, testbed: Testbed, options: WhyOptions, directi
     return max(_LEAST_NS, min(_MOST_NS, fits))
 
 
-def settings_of(
-    options: WhyOptions, testbed: str, own: tuple[tuple[int, int], tuple[int, int]] | None = None
-) -> Settings:
-    """Settings of the connection now; `own` are the buffers of both hosts, sender first."""
-    send = options.buffer_bytes or (own[0][0] if own else SEND_BYTES)
-    receive = options.receive_bytes or options.buffer_bytes or (own[1][1] if own else RECEIVE_BYTES)
+def settings_of(options: WhyOptions, testbed: str, own: Own) -> Settings:
+    """Settings of the connection now."""
+    buffers = own.buffers or ((SEND_BYTES, 0), (0, RECEIVE_BYTES))
+    send = options.buffer_bytes or buffers[0][0]
+    receive = options.receive_bytes or options.buffer_bytes or buffers[1][1]
     return Settings(
-        pm=options.manager,
+        pm=options.manager if own.subflows is None else "the hosts' own path managers",
+        opened_by=own.lines,
         cc=options.cc,
         send_bytes=send,
         receive_bytes=receive,
@@ -216,9 +239,10 @@ class _Bench:
         options: WhyOptions,
         settings: Settings,
         initial_path: str | None,
+        own: tuple[str, ...] | None,
     ) -> None:
         self.topology, self.testbed, self.settings = topology, testbed, settings
-        self._options, self._initial_path = options, initial_path
+        self._options, self._initial_path, self._own = options, initial_path, own
 
     def trial(self, experiment: Experiment, length_ns: int) -> Trial:
         """The trial of an experiment."""
@@ -255,8 +279,17 @@ class _Bench:
             return "fullmesh", {}
         if experiment.subflows == "four":
             return "ndiffports", {"ndiffports": _FOUR}
-        pm = self.settings.pm
+        if self._own is not None:
+            return _opening([label for label in experiment.paths if label in self._own], experiment.paths)
+        pm = self._options.manager
         return pm, _about(pm, self._options.pm_options.of(pm), experiment.paths)
+
+
+def _opening(wanted: Sequence[str], labels: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The path manager of trials, and its options, with which a connection has subflows on these paths."""
+    if len(wanted) == len(labels):
+        return "fullmesh", {}
+    return ("pcdc", {"active": tuple(wanted)}) if len(wanted) > 1 else ("default", {})
 
 
 def _about(pm: str, given: Mapping[str, Any], labels: tuple[str, ...]) -> dict[str, Any]:

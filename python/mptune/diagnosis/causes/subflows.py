@@ -26,7 +26,7 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
             mbps=missing,
             paths=(label,),
             because=because,
-            remedy=_OPEN if up or every is None else _OTHER_END,
+            remedy=evidence.settings.opened_by or _OPEN if up or every is None else _OTHER_END,
             always=True,
         )
 
