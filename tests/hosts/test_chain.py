@@ -1,4 +1,5 @@
-"""The whole chain between two machines, as a user types it, and what an ordinary program gains by it.
+"""The whole chain between two machines, as a user types it, and what an ordinary program gains by it; also
+where the sender is a router with busybox alone.
 
 Two uplinks that are alike, of which a kernel that is left alone uses one: an answer doubles what it has.
 """
@@ -7,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -23,10 +25,20 @@ ASKED = ("--pm", "fullmesh,default", "--cc", "cubic", "--buffers", "512KiB,1MiB"
 BUDGET = ("--duration", "2s", "--budget", "40s", "--no-tcp")
 
 
+#: Alice has the same uplink twice: half of what it adds is far beyond what two transfers differ by.
+TWICE = Side(uplinks=(Uplink(), Uplink()))
+
+
 @pytest.fixture(scope="module")
 def world(make_world: Callable[..., World]) -> World:
-    """Alice has the same uplink twice: half of what it adds is far beyond what two transfers differ by."""
-    return make_world((Side(uplinks=(Uplink(), Uplink())), SERVER))
+    """Two machines like any other."""
+    return make_world((TWICE, SERVER))
+
+
+@pytest.fixture(scope="module")
+def routed(make_world: Callable[..., World]) -> World:
+    """Alice has busybox, and no other program or library."""
+    return make_world((replace(TWICE, small=True), SERVER))
 
 
 def mptune(world: World, tmp_path, *words: object) -> subprocess.CompletedProcess[str]:
@@ -90,3 +102,29 @@ def test_what_was_measured_is_applied_shown_to_help_confirmed_and_taken_back(wor
         together, subflows = transfer_mbps(world)
         assert subflows == 2 and together > ONE * 1.05  # no single path carries that
         typed(world, tmp_path, "rollback", run)
+
+
+@pytest.mark.needs("busybox")
+@pytest.mark.measures("how fast a short transfer is")
+def test_a_router_is_told_why_what_to_set_gains_by_it_and_goes_back(routed, tmp_path):
+    run, on_hosts = "runs/routed", ("--testbed", "hosts", "--quiet", "--json")
+    with routed.unchanged():
+        brief = ("--max-data", "4MB", "--max-time", "1s", "--family", "ipv4", "--quiet")
+        typed(routed, tmp_path, "probe", "alice", "bob", "--out", "routed.toml", *brief)
+
+        # Its kernel opens one subflow, which is what programs miss: no path, and no buffer.
+        asked = ("why", "routed.toml", *on_hosts, "--one-way", "--budget", "12s")
+        (direction,) = json.loads(typed(routed, tmp_path, *asked))["directions"]
+        (cause,) = (cause for cause in direction["causes"] if cause["kind"] == "subflows")
+        assert cause["mbps"] > ONE / 2
+        second = routed.uplink("alice", 1)
+        assert f"on alice: ip mptcp endpoint add {second.ipv4} dev {second.device} subflow" in cause["remedy"]
+
+        few = ("--pm", "fullmesh", "--cc", "cubic", "--buffers", "1MiB", "--buffer-mode", "auto")
+        spending = ("--duration", "1s", "--budget", "30s", "--no-tcp")
+        typed(routed, tmp_path, "optimise", "routed.toml", *on_hosts, "--out", run, *few, *spending)
+        short = ("--verify", "--runs", "3", "--seconds", "1", "--json")
+        verdict = json.loads(typed(routed, tmp_path, "apply", run, *short))["verdict"]
+        assert verdict["kept"] and len(verdict["after"]["last"]["subflows"]) == 2
+        assert transfer_mbps(routed)[1] == 2
+        typed(routed, tmp_path, "rollback", run)
