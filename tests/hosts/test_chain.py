@@ -37,8 +37,10 @@ def world(make_world: Callable[..., World]) -> World:
 
 @pytest.fixture(scope="module")
 def routed(make_world: Callable[..., World]) -> World:
-    """Alice has busybox, and no other program or library."""
-    return make_world((replace(TWICE, small=True), SERVER))
+    """Alice has busybox, and no other program or library, and /var/lib, which routers make when needed."""
+    made = make_world((replace(TWICE, small=True), SERVER))
+    made.alice.file("/small/tmp/lib").mkdir()
+    return made
 
 
 def mptune(world: World, tmp_path, *words: object) -> subprocess.CompletedProcess[str]:
