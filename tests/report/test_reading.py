@@ -108,7 +108,7 @@ def broken(copy: Path, what: str) -> None:
     ("what", "sentence"),
     [
         ("no config", r"copy: expected a run directory, found no config.json in it"),
-        ("unfinished", r"expected a complete run, found one to continue \(mptune campaign resume\)"),
+        ("unfinished", r"expected a complete run, found one to continue \(mptune campaign resume .*copy\)"),
         ("cut", r"copy: result.json: expected a readable JSON file"),
         ("no object", r"copy: impact.json: expected what this version writes: Expected `object`"),
         ("another version", r"result.json: expected what this version writes: .*`pareto`"),

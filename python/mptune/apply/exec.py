@@ -130,10 +130,10 @@ def from_run(directory: Path) -> Wanted:
 
 def _check_finished(directory: Path, where: str) -> None:
     """Refuse what is no finished run."""
-    from mptune.store.directory import CONFIG, is_unfinished, no_run
+    from mptune.store.directory import CONFIG, is_unfinished, no_end, no_run
 
     if is_unfinished(directory):
-        raise InputError(where, "", "expected a finished run, found one to continue (mptune campaign resume)")
+        raise no_end(directory, where)
     if not (directory / CONFIG).is_file():
         raise no_run(directory, where)
 

@@ -41,7 +41,7 @@ from mptune.routes.followed import read_followed
 from mptune.runner.seeds import OF_CAMPAIGN
 from mptune.statistics import quantile
 from mptune.store import Store, StoredTrial, open_store
-from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished, no_run
+from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished, no_end, no_run
 from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
@@ -90,9 +90,8 @@ def read_run(directory: Path, label: str) -> RunData:
     InputError : not a run directory, its campaign is not complete, or a file in it is damaged.
     MptuneError : its store is locked against reading.
     """
-    where = str(directory)
     if is_unfinished(directory):
-        raise InputError(where, "", "expected a complete run, found one to continue (mptune campaign resume)")
+        raise no_end(directory)
     config = read_document(directory, CONFIG, ConfigFile)
     if config is None:
         raise no_run(directory)

@@ -64,6 +64,12 @@ def no_run(directory: Path, where: str = "") -> InputError:
     return InputError(where or str(directory), "", expected)
 
 
+def no_end(directory: Path, where: str = "") -> InputError:
+    """That its run is not complete, and the command that continues it."""
+    expected = f"expected a complete run, found one to continue (mptune campaign resume {directory})"
+    return InputError(where or str(directory), "", expected)
+
+
 def default_directory(name: str, now: datetime) -> Path:
     """Default directory of results: `runs/<name>-<time>`, whatever the name of the topology or campaign."""
     return Path("runs") / f"{file_name(name, 'run')}-{now:%Y%m%d-%H%M%S}"
