@@ -34,7 +34,7 @@ _REMEDIES = (
     ),
     (
         "Could not resolve hostname",
-        Complaint("unreachable: {message}: write ssh = as ssh itself understands it"),
+        Complaint("unreachable: {message}: expected a host that `ssh {target}` finds (~/.ssh/config, DNS)"),
     ),
     (
         "Connection timed out|Operation timed out|timed out during banner",

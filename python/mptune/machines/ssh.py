@@ -121,7 +121,8 @@ class SshMachine:
         try:
             self._process = self._start()
         except OSError as error:
-            raise MachineError(f"{self.name}: cannot run ssh: {error.strerror or error}") from None
+            program = error.filename or "ssh"
+            raise MachineError(f"{self.name}: cannot run {program}: {error.strerror or error}") from None
         assert self._process.stdin is not None and self._process.stdout is not None
         assert self._process.stderr is not None
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
