@@ -1,6 +1,10 @@
 """The main job for a workload with a metric of its own: the configuration that serves it best.
 
-    sets of subflows -> screening -> sweep -> choice -> confirmation, throughput and outage beside the default
+    sets of subflows -> search -> choice -> confirmation, throughput and outage beside the default
+
+or where a grid is needed (`OptimiseOptions.needs_grid`), or asked for
+
+    sets of subflows -> screening -> sweep -> choice -> confirmation, ...
 
 Impact factors are of throughput and do not cover delays, so sets of subflows compete directly. There is
 no model and no sacrifice, as with transfers (`by_size`): of the configurations that cannot be distinguished
@@ -10,20 +14,22 @@ what no other configuration beats in both is the front. It prints nothing and wr
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
-from mptune.decision.robustness import FAMILIAR_CC, REGRET
+from mptune.decision.robustness import FAMILIAR_CC
 from mptune.errors import InputError, MptuneError
 from mptune.optimisation import baselines, cost, harm
 from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
-from mptune.optimisation.objective_candidates import beginnings, few_of, subsets, worth_measuring
+from mptune.optimisation.objective_candidates import competing, few_of, worth_measuring
+from mptune.optimisation.objective_search import search
 from mptune.optimisation.options import OptimiseOptions
-from mptune.optimisation.plain_tcp import everywhere
 from mptune.optimisation.points import Choice, Point, combination
+from mptune.optimisation.reached import Reached
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summary_of
@@ -91,6 +97,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     alike : how many points cannot be distinguished from the best, itself included.
     room : what the chosen point misses of the best at most, in the unit, with 95 % confidence; None with
         single runs.
+    reached : how a strategy that learns came to it; None for a grid.
     second, second_unit : of two objectives the other; empty where there is one.
     front : points that none beats in both, the best by `objective` first.
     recommended, default : what was measured again with new seeds.
@@ -119,6 +126,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     chosen: Point
     alike: int
     room: float | None = None
+    reached: Reached | None = None
     second: str = ""
     second_unit: str = ""
     front: tuple[Point, ...] = ()
@@ -184,6 +192,16 @@ def _priced(topology: Topology, metric: Metric) -> Metric:
     return priced
 
 
+class _Chosen(NamedTuple):
+    """The choice; as in `ObjectiveResult`."""
+
+    best: Point
+    chosen: Point
+    alike: int
+    room: float | None
+    reached: Reached | None = None
+
+
 @dataclass(frozen=True)
 class _Search:
     """One question."""
@@ -202,15 +220,27 @@ class _Search:
         job, options = self.job, self.job.options
         if options.beside_tcp or options.do_no_harm:
             harm.check(job)
+        if options.learns:
+            return self._searched()
         asks_saturated = self.choice.asks_saturated
         buffers = (few_of if asks_saturated else worth_measuring)(options.buffers, self.workload)
         runs = min(SCREEN_RUNS, options.runs_each)
-        screening, screened = self._points(self._combinations(), screen_buffers(buffers), "screening", runs)
+        screening, screened = self._points(competing(job), screen_buffers(buffers), "screening", runs)
         staying = self._staying(screening)
         sweep, swept = self._points(staying, buffers, "sweep", options.runs_each)
         points, tried = self._harmless(sweep)
         best, chosen, alike = self.choice.choose(points)
-        return self._confirmed((*screened, *swept, *tried), points, best, chosen, alike)
+        room = self.choice.room(points, chosen)
+        return self._confirmed((*screened, *swept, *tried), points, _Chosen(best, chosen, alike, room))
+
+    def _searched(self) -> ObjectiveResult:
+        """The same by a strategy that learns."""
+        job, choice = self.job, self.choice
+        buffers = worth_measuring(job.options.buffers, self.workload)
+        searched = search(job, self.workload, choice, competing(job), buffers)
+        best, chosen, alike = choice.choose(searched.finalists)
+        made = _Chosen(best, chosen, alike, searched.room(choice, chosen), searched.reached)
+        return self._confirmed(searched.records, searched.points, made)
 
     def _points(
         self, combinations: Sequence[Combination], buffers: Sequence[int], name: str, runs: int
@@ -235,24 +265,6 @@ class _Search:
         return Bulk(duration_ns=self.job.options.duration_ns)
 
     # ---- candidates -----------------------------------------------------------------------------
-
-    def _combinations(self) -> list[Combination]:
-        """Path managers and sets of subflows, and plain TCP on every path, with every congestion control."""
-        job, options = self.job, self.job.options
-        managers = [
-            Combination(pm, cc, (), path)
-            for pm in options.pms
-            for cc in options.ccs
-            for path in options.initial_paths or ("",)
-            if pm != "pcdc"
-        ]
-        sets = [
-            Combination("pcdc", cc, subset, path)
-            for subset in (subsets(job.mptcp) if "pcdc" in options.pms else ())
-            for cc in options.ccs
-            for path in beginnings(job.mptcp, subset, options.initial_paths)
-        ]
-        return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
 
     def _staying(self, points: Sequence[Point]) -> list[Combination]:
         """The combinations that may be the best, the best first; of each set of subflows a few.
@@ -296,12 +308,10 @@ class _Search:
         self,
         before: Sequence[Record],
         points: tuple[Point, ...],
-        best: Point,
-        chosen: Point,
-        alike: int,
+        made: "_Chosen",
     ) -> ObjectiveResult:
         """The choice and the default again with new seeds, with a saturated sender, and through an outage."""
-        job, options = self.job, self.job.options
+        job, options, best, chosen = self.job, self.job.options, made.best, made.chosen
         default = job.default
         runs = options.fresh_runs
         chosen, failover, searched = self._failover(points, best, chosen, default, before)
@@ -339,8 +349,9 @@ class _Search:
             points=points,
             best=best,
             chosen=chosen,
-            alike=alike,
-            room=self.choice.room(points, chosen),
+            alike=made.alike,
+            room=made.room,
+            reached=made.reached,
             second="" if second is None else second.name,
             second_unit="" if second is None else second.unit,
             front=self.choice.front(points, chosen),
@@ -501,7 +512,7 @@ class _Search:
         gain = summary_of(self.objective.gains(ours, theirs))
         if gain is not None and gain.high is not None and gain.high < 0:
             base = self.objective.mean(theirs) or 0.0
-            if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
+            if -gain.mean > self.objective.unnoticed(base):
                 yield "The answer is worse than the default in fresh runs; use the default."
 
 

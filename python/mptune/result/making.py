@@ -196,7 +196,7 @@ def _reached(reached: HowReached) -> Reached:
                 seconds=step.seconds,
                 candidate=place[step.combination],
                 buffer_bytes=step.buffer_bytes,
-                throughput_mbps=step.throughput_mbps,
+                throughput_mbps=step.value,
                 certainty=step.certainty,
                 room=step.room,
                 among=step.among,
