@@ -37,10 +37,14 @@ class Sought(Protocol):
     buffers: tuple[int, ...]
 
     @property
-    def sacrifice(self) -> float: ...
+    def sacrifice(self) -> float:
+        """See above."""
+        ...
 
     @property
-    def unit(self) -> str: ...
+    def unit(self) -> str:
+        """See above."""
+        ...
 
     def arms(self) -> tuple[Arm, ...]:
         """The arms as the strategy wants them."""
@@ -130,7 +134,7 @@ class Search:
 
     def complete(self, places: Sequence[tuple[Combination, int]], runs: int) -> bool:
         """Measure what these configurations lack of so many runs; whether there was anything."""
-        done = {place: 0 for place in places}
+        done = dict.fromkeys(places, 0)
         for measured in self._known:
             if measured.place in done:
                 done[measured.place] += 1

@@ -12,6 +12,7 @@ from the best one, the smallest buffer is the answer (`points`). Of two objectiv
 what no other configuration beats in both is the front. It prints nothing and writes no file.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from mptune.decision.robustness import FAMILIAR_CC
 from mptune.errors import InputError, MptuneError
 from mptune.optimisation import baselines, cost, harm
 from mptune.optimisation.baselines import Baselines
+from mptune.optimisation.budget import BESIDE, Budget
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
@@ -193,12 +195,13 @@ def _priced(topology: Topology, metric: Metric) -> Metric:
 
 
 class _Chosen(NamedTuple):
-    """The choice; as in `ObjectiveResult`."""
+    """The choice, as in `ObjectiveResult`, and the runs with new seeds."""
 
     best: Point
     chosen: Point
     alike: int
     room: float | None
+    runs: int
     reached: Reached | None = None
 
 
@@ -231,15 +234,18 @@ class _Search:
         points, tried = self._harmless(sweep)
         best, chosen, alike = self.choice.choose(points)
         room = self.choice.room(points, chosen)
-        return self._confirmed((*screened, *swept, *tried), points, _Chosen(best, chosen, alike, room))
+        made = _Chosen(best, chosen, alike, room, options.fresh_runs)
+        return self._confirmed((*screened, *swept, *tried), points, made)
 
     def _searched(self) -> ObjectiveResult:
         """The same by a strategy that learns."""
         job, choice = self.job, self.choice
         buffers = worth_measuring(job.options.buffers, self.workload)
         searched = search(job, self.workload, choice, competing(job), buffers)
-        best, chosen, alike = choice.choose(searched.finalists)
-        made = _Chosen(best, chosen, alike, searched.room(choice, chosen), searched.reached)
+        best, chosen, _ = choice.choose(searched.finalists)
+        alike = choice.alike(searched.points, best)
+        runs = min(job.options.fresh_runs, _affordable(searched.budget))
+        made = _Chosen(best, chosen, alike, searched.room(choice, chosen), runs, searched.reached)
         return self._confirmed(searched.records, searched.points, made)
 
     def _points(
@@ -313,7 +319,7 @@ class _Search:
         """The choice and the default again with new seeds, with a saturated sender, and through an outage."""
         job, options, best, chosen = self.job, self.job.options, made.best, made.chosen
         default = job.default
-        runs = options.fresh_runs
+        runs = made.runs
         chosen, failover, searched = self._failover(points, best, chosen, default, before)
         ours_alone = job.configuration(chosen.combination, chosen.buffer_bytes)
         pair = [with_members(ours_alone, {} if failover is None else failover.members), default]
@@ -412,17 +418,14 @@ class _Search:
 
         Plain TCP ends with its path.
         """
+
+        def order(point: Point) -> tuple[object, ...]:
+            worse = self.objective.cost(point.mean) if self.choice.is_worse(point, best) else -math.inf
+            simple = self.choice.simplicity(point)
+            return point != chosen, point.failed > 0, point.excess, worse, simple
+
         multipath = [point for point in points if point.by_run and not point.combination.is_tcp]
-        ordered = sorted(
-            multipath,
-            key=lambda point: (
-                point != chosen,
-                point.failed > 0,
-                point.excess,
-                self.choice.is_worse(point, best),
-                self.choice.simplicity(point),
-            ),
-        )
+        ordered = sorted(multipath, key=order)
         firsts: dict[object, Point] = {}
         for point in ordered:
             firsts.setdefault((point.combination.pm, point.combination.subflows), point)
@@ -514,6 +517,19 @@ class _Search:
             base = self.objective.mean(theirs) or 0.0
             if -gain.mean > self.objective.unnoticed(base):
                 yield "The answer is worse than the default in fresh runs; use the default."
+
+
+def _affordable(budget: Budget) -> int:
+    """Runs with new seeds for which a budget has time, two at least.
+
+    Each is one of the answer, the default, and the two that they are shown beside; the first few also of a
+    saturated sender and of an outage, with the answer and the default.
+    """
+    if budget.options.budget_s is None:
+        return budget.options.fresh_runs
+    trials = budget.affordable(1)
+    each, once = 2 + BESIDE, 4 * _BESIDE_RUNS
+    return max(2, (trials - once) // each if trials >= each * _BESIDE_RUNS + once else trials // (each + 4))
 
 
 def _few(ordered: Sequence[Combination]) -> list[Combination]:

@@ -2,8 +2,8 @@
 
     arms -> strategy asks, testbed answers, ... -> neighbours of the best arms -> ... -> decision
 
-The strategy (`mptune.strategy`) decides what to measure and how sure the answer is; `asking` measures it; here
-its answer becomes a `Decision`.
+The strategy (`mptune.strategy`) decides what to measure and how sure the answer is, and `asking` measures it.
+Here its answer becomes a `Decision`.
 """
 
 from collections.abc import Sequence

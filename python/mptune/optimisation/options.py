@@ -99,7 +99,7 @@ _OF_THROUGHPUT = (
 
 #: The same of messages, which have a duration and are searched by the same strategies, and whose sets of
 #: subflows do not follow from impact factors.
-_ALSO_OF_MESSAGES = ("duration_ns", "strategy", "certainty", "prior")
+_ALSO_OF_MESSAGES = ("duration_ns", "strategy", "budget_ns", "certainty", "prior")
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name not in _ALSO_OF_MESSAGES), "sets")
 
 #: Objectives of each workload.
@@ -432,6 +432,9 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             if self.learns and self.needs_grid:
                 yield "strategy", f"expected {_PAPERS} with {self.needs_grid}, found {_LEARNING}"
             yield from self._conflicts_of_grid()
+            for name in ("at_most_failover_ns", "beside_tcp"):
+                if self.budget_ns is not None and getattr(self, name):
+                    yield name, "expected only without a budget: nobody knows how long it takes"
         elif self.transfers:
             for field in msgspec.structs.fields(type(self)):
                 if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:

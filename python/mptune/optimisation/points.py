@@ -146,13 +146,7 @@ class Choice:
         if not done:
             raise MptuneError("no configuration completed a trial")
         best = self._best(done)
-        # Where none is within the limits those that are as near: the nearest is asked for then.
-        sound = [
-            point
-            for point in done
-            if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)
-            and point.excess <= best.excess + REGRET
-        ]
+        sound = self._sound(done, best)
         multipath = [point for point in sound if not point.combination.is_tcp]
         if best.combination.is_tcp and multipath:
             rival = self._best(multipath)
@@ -163,6 +157,24 @@ class Choice:
         if self.second is not None:
             alike = self._best_by_second(alike, self.second) or alike
         return best, min(alike, key=self.simplicity), len(alike)
+
+    def alike(self, points: Sequence[Point], best: Point) -> int:
+        """How many points cannot be distinguished from the best; some may have few runs."""
+        sound = self._sound([point for point in points if point.by_run], best)
+        return sum(not self.is_worse(point, best) for point in sound)
+
+    @staticmethod
+    def _sound(points: Sequence[Point], best: Point) -> list[Point]:
+        """Those that fail and keep the limits as the best does.
+
+        Where none is within the limits those that are as near: the nearest is asked for then.
+        """
+        return [
+            point
+            for point in points
+            if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)
+            and point.excess <= best.excess + REGRET
+        ]
 
     @staticmethod
     def _best_by_second(alike: Sequence[Point], second: Metric) -> list[Point]:

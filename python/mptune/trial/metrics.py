@@ -90,9 +90,9 @@ class Metric:
     def worth(self, value: float) -> float:
         """A positive number of which more is better, for values of either sign.
 
-        A share of it is what matters alike everywhere: `UNNOTICED` of it is `unnoticed`. So it is the value, or
-        where less is better its inverse; and up to `floor / UNNOTICED`, where the floor is the larger step, the
-        exponential function that goes on from there.
+        The same share of it matters as much everywhere: `UNNOTICED` of it is `unnoticed`. So it is the
+        value, or where less is better its inverse; and up to `floor / UNNOTICED`, where the floor is the
+        larger step, the exponential function that goes on from there.
         """
         if not self.floor:
             return value if self.more_is_better else 1 / value
