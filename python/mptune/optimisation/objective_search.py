@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from mptune.decision.robustness import FAMILIAR_CC
 from mptune.optimisation.arms import active, geometric
 from mptune.optimisation.asking import Search
 from mptune.optimisation.budget import Budget
@@ -136,16 +137,21 @@ class _Question:
         return 100 * (1 / worth - 1) if self.nearest else self._choice.objective.of_worth(worth)
 
     def finalists(self, odds: Odds, verdict: Verdict) -> Iterator[tuple[Combination, int]]:
-        """The likeliest answer, the best of some kinds, and the simplest that probably suffice."""
+        """The likeliest answer, the best of some kinds, and the simplest that probably suffice.
+
+        The first two also with the usual congestion control, which need not be better.
+        """
         arms, sizes = range(len(self.combinations)), range(len(self.buffers))
-        yield self.combinations[verdict.arm], self.buffers[verdict.size]
         best: dict[object, tuple[int, int]] = {}
         for arm, size in itertools.product(arms, sizes):
             kind = self._kind(self.combinations[arm])
             known = best.setdefault(kind, (arm, size))
             best[kind] = max(known, (arm, size), key=lambda cell: odds.expected[cell[0]][cell[1]])
-        for arm, size in best.values():
-            yield self.combinations[arm], self.buffers[size]
+        for arm, size in [(verdict.arm, verdict.size), *best.values()]:
+            combination = self.combinations[arm]
+            yield combination, self.buffers[size]
+            if (familiar := combination._replace(cc=FAMILIAR_CC)) in self.combinations:
+                yield familiar, self.buffers[size]
         smallest = [
             (self.combinations[arm], self.buffers[min(enough)])
             for arm in arms
