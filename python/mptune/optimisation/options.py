@@ -273,8 +273,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "as in the papers.",
             key="trials.strategy",
             rare=True,
-            unset="adaptive; grid with --as-papers, --model, --selection, --on-grid, --transfer, --do-no-harm, "
-            "or two objectives",
+            unset="adaptive; grid with --as-papers, --model, --selection, --on-grid, --transfer, "
+            "--do-no-harm, or two objectives",
         ),
     ] = None
     budget_ns: Annotated[
