@@ -1,15 +1,19 @@
 """The search of a strategy that learns for a metric of a workload: its answer, cost, limits and budget."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mptune.errors import Failure, InputError
 from mptune.optimisation.by_objective import ObjectiveResult
+from mptune.optimisation.job import Job
 from mptune.optimisation.options import OptimiseOptions
+from mptune.options.workloads import WORKLOAD
 from mptune.result.documents import converted
 from mptune.result.making_by_objective import objective_document
+from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology
 from mptune.trial import Saturating, Trial
 from tests.optimisation.formulas import KIB, MS, SECOND, Calls, changed, run, testbed
@@ -115,6 +119,25 @@ def test_more_is_searched_where_more_is_better(network: Topology, fake_testbed: 
     fake_testbed.noise = 0.02
     result = run(network, fake_testbed, workload=Saturating(), buffers=SIZES, runs=6)
     assert result.objective == "throughput" and result.chosen.buffer_bytes == max(SIZES)
+
+
+@pytest.mark.parametrize(
+    ("workload", "predicted"),
+    [
+        ("messages:200B/100ms", True),
+        ("mix:bulk+2*messages:200B/100ms", False),
+        ("exec:./client.sh,./server.sh", False),
+    ],
+)
+def test_the_simulator_predicts_what_it_can_simulate(
+    network: Topology, scattering: Calls, workload: str, predicted: bool
+) -> None:
+    options = changed(workload=WORKLOAD.parse(workload))
+    simulated = Job.on(network, TrialRunner(scattering, 1), options)
+    assert not replace(simulated, sent=options.sent).has_prior
+    scattering.name = "namespaces"
+    job = Job.on(network, TrialRunner(scattering, 1), options)
+    assert replace(job, sent=options.sent).has_prior == predicted
 
 
 def test_the_document_has_the_course(network: Topology, scattering: Calls) -> None:
