@@ -1,12 +1,13 @@
 """The search of a strategy that learns for a metric of a workload: its answer, cost, limits and budget."""
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mptune.errors import Failure, InputError
+from mptune.errors import Failure, InputError, Interrupted
 from mptune.optimisation.by_objective import ObjectiveResult
 from mptune.optimisation.job import Job
 from mptune.optimisation.options import OptimiseOptions
@@ -15,7 +16,7 @@ from mptune.result.documents import converted
 from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology
-from mptune.trial import Saturating, Trial
+from mptune.trial import Observation, Saturating, Trial
 from tests.optimisation.formulas import KIB, MS, SECOND, Calls, changed, run, testbed
 
 __all__ = ["testbed"]
@@ -82,6 +83,28 @@ def test_a_budget_holds_for_everything_together(network: Topology, scattering: C
     assert 0.6 * 60 * minutes <= spent_s <= 60 * minutes
     assert result.recommended.active == ("A-X",)
     assert result.figures[0].ours is not None and result.figures[0].ours.n >= 2
+
+
+def test_ctrl_c_prints_the_best_answer_so_far(network: Topology, scattering: Calls) -> None:
+    """Within the search, and while the finalists are completed."""
+    steps = searched(network, scattering).reached
+    assert steps is not None
+    for after in (40, steps.steps[-2].trials + 1):
+        scattering.trials.clear()
+        run_plain = scattering.run
+
+        def interrupted(trial: Trial, run_plain: Any = run_plain, after: int = after) -> Observation:
+            if len(scattering.trials) >= after:
+                raise KeyboardInterrupt
+            seen: Observation = run_plain(trial)
+            return seen
+
+        scattering.run = interrupted  # type: ignore[method-assign]
+        with pytest.raises(Interrupted) as stopped:
+            searched(network, scattering)
+        told = r"best answer after \d+ trials: .*A-X.*, some [\d.]+ ms \(.* within [\d.]+ % of what is best\)"
+        assert re.fullmatch(told, stopped.value.so_far)
+        scattering.run = run_plain  # type: ignore[method-assign]
 
 
 def test_a_budget_for_a_few_looks_is_refused(network: Topology, scattering: Calls) -> None:

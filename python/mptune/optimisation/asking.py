@@ -31,10 +31,12 @@ class Sought(Protocol):
     buffers : bytes, ascending.
     sacrifice : share of the worth that a smaller buffer may cost.
     unit : of what is shown of it.
+    aim : as in `mptune.optimisation.reached.Step`.
     """
 
     combinations: list[Combination]
     buffers: tuple[int, ...]
+    aim: str
 
     @property
     def sacrifice(self) -> float:
@@ -143,9 +145,10 @@ class Search:
             for (combination, size), first in done.items()
             for run in range(first, runs)
         ]
-        strategy = self.strategy()
         if numbers:
-            self._measure(strategy, numbers)
+            strategy = self.strategy()
+            with self._job.phase("finalists") as progress, telling(self.steps):
+                self._measure(strategy, numbers, progress)
             self._note(strategy, None)
         return bool(numbers)
 
@@ -206,7 +209,7 @@ class Search:
                 at_s = measured.at_s if self._job.is_timed else None
                 yield Told(ask, worth, self.budget.seconds(measured.record), at_s)
 
-    def _measure(self, strategy: Strategy, asked: Sequence[Ask]) -> None:
+    def _measure(self, strategy: Strategy, asked: Sequence[Ask], progress: Advance | None = None) -> None:
         """Trials of what was asked for, of which the strategy is told."""
         job, options, sought = self._job, self._job.options, self._sought
         places = [(sought.combinations[request.arm], sought.buffers[request.size]) for request in asked]
@@ -221,7 +224,8 @@ class Search:
             )
             for one, (combination, buffer_bytes) in zip(asked, places, strict=True)
         ]
-        given = job.runner.measure(planned, before=len(self._known))
+        before = 0 if progress is not None else len(self._known)
+        given = job.runner.measure(planned, before=before, progress=progress)
         self.budget = self.budget.learnt(given)
         for question, (combination, buffer_bytes), record in zip(asked, places, given, strict=True):
             self._spent_s += self.budget.seconds(record)
@@ -248,6 +252,7 @@ class Search:
                     buffer_bytes=sought.buffers[verdict.size],
                     value=sought.value(verdict.value),
                     unit=sought.unit,
+                    aim=sought.aim,
                     certainty=verdict.certainty,
                     room=verdict.room,
                     contenders=tuple(sought.combinations[contender] for contender in verdict.contenders),

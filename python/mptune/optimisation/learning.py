@@ -49,7 +49,7 @@ def learn(job: Job, budget: Budget, impacts: Sequence[Impact]) -> Swept:
 class _Throughput(Arms):
     """The arms of a question about the throughput of a saturated sender, and its trials."""
 
-    unit = THROUGHPUT.unit
+    unit, aim = THROUGHPUT.unit, "the sacrifice allows"
 
     def __init__(self, job: Job, impacts: Sequence[Impact]) -> None:
         super().__init__(job, impacts)

@@ -87,6 +87,7 @@ class _Question:
 
     #: A step that nobody notices.
     sacrifice = UNNOTICED
+    aim = "is best"
 
     def __init__(
         self,

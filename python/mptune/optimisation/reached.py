@@ -39,6 +39,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int
     value: float
     unit: str
+    aim: str
     certainty: float
     room: float
     contenders: tuple[Combination, ...]
@@ -47,7 +48,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     more_s: float | None = None
     prior: str = ""
     drift: float | None = None
-    aim: str = "the sacrifice allows"
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
