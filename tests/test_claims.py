@@ -29,6 +29,7 @@ def outcome(regret: float, room: float, *, error: float = 0.1) -> Outcome:
     """An answer of 100 ms that misses this of the best."""
     return Outcome(
         workload="messages",
+        strategy="adaptive",
         network="random-1",
         objective="delay p99",
         unit="ms",
@@ -83,9 +84,9 @@ def test_a_row_counts_claims_and_narrow_ones() -> None:
     assert [is_narrow(one) for one in ones] == [True, True, False, False]
     assert wrong("best", ones) == "1 (2), 25%" and wrong("best", []) == "-"
     cells = row("messages, delay p99", ones)
-    assert cells[6:10] == ["4", "1 (2), 25%", "2", "1 (1), 50%"]
-    assert cells[10:] == ["3.0 ms, 3.0%", "5.1 ms, 5.1%", "10", "1.0 h"]
+    assert cells[7:11] == ["4", "1 (2), 25%", "2", "1 (1), 50%"]
+    assert cells[11:] == ["3.0 ms, 3.0%", "5.1 ms, 5.1%", "10", "1.0 h"]
     (line,) = misses(ones)
-    assert line.startswith("messages, random-1, best: 1.0 ms beyond (standard error 0.10)")
+    assert line.startswith("messages, adaptive, random-1, best: 1.0 ms beyond (standard error 0.10)")
     unseen = msgspec.structs.replace(ones[1], floor=2.0)
     assert ones[1].is_noticed("best") and not unseen.is_noticed("best")

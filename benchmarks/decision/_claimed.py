@@ -14,7 +14,8 @@ import msgspec
 from mptune.decision.selection import whole_buffer
 from mptune.optimisation.by_objective import ObjectiveResult
 from mptune.optimisation.job import Job
-from mptune.optimisation.points import Choice, Point, combination
+from mptune.optimisation.objective_candidates import competing
+from mptune.optimisation.points import Choice, Point
 from mptune.runner.planning import plan_trials
 from mptune.statistics import Summary
 from mptune.trial import Configuration
@@ -82,6 +83,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     workload: str
+    strategy: str
     network: str
     objective: str
     unit: str
@@ -127,7 +129,7 @@ class Judge(NamedTuple):
         """The answer, what the main job took for the best, and what the truth does."""
         configuration, buffers = self.job.configuration, self.job.options.buffers
         low, high = min(buffers), max(buffers)
-        competed = dict.fromkeys(combination(one) for one in result.records if one.purpose == "screen")
+        competed = competing(self.job)
         look = self.points((configuration(one, size) for one in competed for size in (low, high)), LOOK)
         best = dict.fromkeys(point.combination for point in sorted(look, key=self.choice.rank))
         steps = (low * (high / low) ** (number / (SIZES - 1)) for number in range(SIZES))
@@ -151,7 +153,7 @@ class Judge(NamedTuple):
             found.append(best)
         return Mean.of(differences), found
 
-    def outcome(self, workload: str, result: ObjectiveResult) -> Outcome:
+    def outcome(self, workload: str, strategy: str, result: ObjectiveResult) -> Outcome:
         """The answer beside the truth."""
         job, objective, first = self.job, self.choice.objective, LOOK + CURVE
         regret, best = self.regret(self.points(self.finalists(result), FINAL, first))
@@ -167,6 +169,7 @@ class Judge(NamedTuple):
         }
         return Outcome(
             workload=workload,
+            strategy=strategy,
             network=job.topology.name,
             objective=objective.name,
             unit=objective.unit,

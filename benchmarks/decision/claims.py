@@ -19,6 +19,7 @@ wrong claims one by one, writes JSON, and with --write-docs the table into docs/
 """
 
 import argparse
+import itertools
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,7 @@ from mptune.optimisation.points import Choice
 from mptune.options.workloads import WORKLOAD
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
+from mptune.strategy import STRATEGIES
 from mptune.testbeds import create as testbed
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "adaptive.md"
@@ -67,37 +69,42 @@ NARROW = 0.02
 GOAL = "95 % claims wrong in at most 5 %"
 
 
-def judged(workload: str, seed: int, asked: argparse.Namespace, reporter: Reporter) -> Outcome:
+def judged(workload: str, strategy: str, seed: int, asked: argparse.Namespace, reporter: Reporter) -> Outcome:
     """The main job's answer for a drawn network, judged."""
     topology = random_network(seed)
-    options = OptimiseOptions(workload=WORKLOAD.parse(WORKLOADS[workload])).completed()
+    sent = WORKLOAD.parse(WORKLOADS[workload])
+    options = OptimiseOptions(workload=sent, strategy=strategy).completed()
     with stored_results("claims", f"{workload}.{topology.name}", fresh=asked.fresh) as store:
         runner = TrialRunner(testbed("simulated"), asked.jobs, store)
         result = optimise_by_objective(topology, runner, options, reporter=reporter)
         job = replace(Job.on(topology, runner, options, reporter), sent=options.sent)
-        return Judge(job, Choice(options.objectives[0])).outcome(workload, result)
+        return Judge(job, Choice(options.objectives[0])).outcome(workload, strategy, result)
 
 
 COLUMNS = (
-    *("workload, objective", "networks", "value: wrong", "noticeably", "gain: wrong", "noticeably"),
+    *("workload, objective", "strategy", "networks"),
+    *("value: wrong", "noticeably", "gain: wrong", "noticeably"),
     *("best: claims", "wrong", "narrow ones", "wrong", "regret: median", "90 %", "trials", "simulated"),
 )
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
     """A line for each workload, and one for all of them."""
-    groups = {
-        f"{one.workload}, {one.objective}": [other for other in outcomes if other.workload == one.workload]
-        for one in outcomes
-    }
-    return [row(name, ones) for name, ones in (groups | {"all": list(outcomes)}).items()]
+    kinds = dict.fromkeys((f"{one.workload}, {one.objective}", one.strategy) for one in outcomes)
+    lines = []
+    for name, strategy in kinds:
+        mine = [one for one in outcomes if f"{one.workload}, {one.objective}" == name]
+        lines.append(row(name, [one for one in mine if one.strategy == strategy]))
+    for strategy in dict.fromkeys(one.strategy for one in outcomes):
+        lines.append(row("all", [one for one in outcomes if one.strategy == strategy]))
+    return lines
 
 
 def row(name: str, ones: Sequence[Outcome]) -> list[str]:
-    """Claims and regret of some answers."""
+    """Claims and regret of some answers of one strategy."""
     by_claim = {claim: [one for one in ones if claim in one.claims] for claim in CLAIMS}
     narrow = [one for one in by_claim["best"] if is_narrow(one)]
-    cells = [name, str(len(ones))]
+    cells = [name, ones[0].strategy, str(len(ones))]
     for claim in CLAIMS[:2]:
         noticed = sum(one.is_noticed(claim) for one in by_claim[claim])
         cells += [wrong(claim, by_claim[claim]), str(noticed)]
@@ -136,7 +143,7 @@ def misses(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if claim.is_wrong:
                 at, off = digits(one.value, 3), digits(claim.beyond, 2)
                 yield (
-                    f"{one.workload}, {one.network}, {name}: {off} {one.unit} beyond "
+                    f"{one.workload}, {one.strategy}, {one.network}, {name}: {off} {one.unit} beyond "
                     f"(standard error {digits(claim.error, 2)}); {one.answer} gives {at}, "
                     f"best: {' or '.join(one.best)}"
                 )
@@ -150,6 +157,9 @@ def main() -> int:
     parser.add_argument("--networks", type=int, default=NETWORKS, help=f"how many ({NETWORKS})")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="seed of the first network")
     parser.add_argument("--only", action="append", choices=list(WORKLOADS), help="only this workload; repeat")
+    parser.add_argument(
+        "--strategy", action="append", choices=sorted(STRATEGIES), help="only this one; repeat"
+    )
     parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--write-docs", action="store_true", help="put the table into the docs too")
@@ -159,10 +169,13 @@ def main() -> int:
     stopped = False
     try:
         for workload in asked.only or WORKLOADS:
-            for number in range(asked.networks):
-                one = judged(workload, asked.seed + number, asked, Reporter(quiet=True))
+            for seed, strategy in itertools.product(
+                range(asked.seed, asked.seed + asked.networks), asked.strategy or sorted(STRATEGIES)
+            ):
+                one = judged(workload, strategy, seed, asked, Reporter(quiet=True))
                 outcomes.append(one)
-                print(f"{workload}, {one.network}: regret {one.share(one.regret):.1%}", file=sys.stderr)
+                words = f"{workload}, {strategy}, {one.network}: regret {one.share(one.regret):.1%}"
+                print(f"{words}, {one.trials} trials", file=sys.stderr)
     except KeyboardInterrupt:
         stopped = True
         print("interrupted: run it again to continue", file=sys.stderr)

@@ -18,7 +18,6 @@ from tests.optimisation.formulas import KIB, SECOND, VIDEO, changed
         ({"sacrifice": 0.2}, "--sacrifice"),
         ({"model": "quadratic"}, "--model"),
         ({"off_by": 0.0}, "--off-by"),
-        ({"budget_ns": SECOND}, "--budget"),
         ({"sets": "signs"}, "--sets"),
         ({"every_ns": SECOND, "for_ns": SECOND}, "--every"),
     ],

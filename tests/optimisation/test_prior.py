@@ -21,7 +21,10 @@ def prior(network, made_up_error, monkeypatch):
     def configuration(arm, size):
         return Configuration(pm=arm.pm, cc=arm.cc, buffer_bytes=size, workload=Bulk(duration_ns=SECOND))
 
-    return Prior(network, configuration, 10 * SECOND, 1)
+    def worths(records):
+        return [record.throughput_mbps for record in records]
+
+    return Prior(network, configuration, Bulk(duration_ns=10 * SECOND), 1, worths)
 
 
 def test_its_error_is_that_of_its_kind(prior):

@@ -366,3 +366,36 @@ def test_tables_have_the_columns_of_the_kinds_that_are_there():
     assert values(asked) == {"response_mean_ms": 30.0, "response_p99_ms": pytest.approx(39.8)}
     assert values(record(5.0)) == {}
     assert {*values(asked), *values(messages(1.0, 2.0))} <= set(COLUMNS)
+
+
+# ---- worth ----------------------------------------------------------------------------------------
+
+WORTHS = [THROUGHPUT, COMPLETION, metric_named("delay:p99"), metric_named("video:quality"), late(150_000_000)]
+
+
+@pytest.mark.parametrize("metric", WORTHS, ids=lambda metric: metric.name)
+def test_a_step_that_nobody_notices_is_a_hundredth_of_the_worth(metric):
+    """At every value: a delay of 5 ms may be half a millisecond later, one of 500 ms five."""
+    for value in (0.02, 0.9, 5.0, 49.0, 50.0, 500.0, 20_000.0):
+        step = metric.unnoticed(value) * (1 if metric.more_is_better else -1)
+        assert metric.worth(value + step) / metric.worth(value) == pytest.approx(1.01, rel=2e-4)
+        assert metric.of_worth(metric.worth(value)) == pytest.approx(value)
+
+
+def test_values_of_either_sign_and_none_at_all_have_a_worth():
+    """A quality below zero, and a share of nothing, which an inverse would not have."""
+    quality, share = metric_named("video:quality"), late(150_000_000)
+    for metric, ordered in ((quality, (-40.0, -1.0, -0.2, 0.0, 0.2, 8.0)), (share, (100.0, 5.0, 0.1, 0.0))):
+        worths = [metric.worth(value) for value in ordered]
+        assert worths == sorted(worths) and worths[0] > 0
+        assert [metric.of_worth(worth) for worth in worths] == pytest.approx(ordered)
+
+
+@pytest.mark.parametrize("metric", WORTHS, ids=lambda metric: metric.name)
+def test_the_mean_worth_of_runs_is_the_worth_of_their_mean(metric):
+    """One run in ten that is ten times as late weighs as much as it does in the mean."""
+    values = [20.0] * 9 + [200.0]
+    worths = metric.worths(values)
+    assert sum(worths) / 10 == pytest.approx(metric.worth(38.0))
+    assert (worths[0] > worths[-1]) != metric.more_is_better
+    assert THROUGHPUT.worths([1.1, 3.3]) == [1.1, 3.3]

@@ -81,15 +81,18 @@ def _compared(out: Console, result: ObjectiveResult) -> None:
     """The best configuration of each combination, the best combinations first."""
     best: dict[object, Point] = {}
 
-    def _cost(point: Point) -> float:
-        return cost(result.objective, point.mean)
+    def order(point: Point) -> tuple[bool, float]:
+        # A single run may have been lucky.
+        few = 2 * len(point.by_run) < len(result.chosen.by_run)
+        return few, cost(result.objective, point.mean)
 
     for point in result.points:
         usable = point.by_run and point.kept >= result.best.kept
-        if usable and (point.combination not in best or _cost(point) < _cost(best[point.combination])):
+        if usable and (point.combination not in best or order(point) < order(best[point.combination])):
             best[point.combination] = point
-    ordered = sorted(best.values(), key=_cost)
-    listing = table("path manager", "CC", "| buffer", f"| {result.objective} ({result.unit})", "| failed")
+    ordered = sorted(best.values(), key=order)
+    value = f"| {result.objective} ({result.unit})"
+    listing = table("path manager", "CC", "| buffer", value, "| runs", "| failed")
     for point in ordered[:_SHOWN]:
         combination = point.combination
         listing.add_row(
@@ -97,7 +100,8 @@ def _compared(out: Console, result: ObjectiveResult) -> None:
             combination.cc,
             format_size(point.buffer_bytes),
             digits(point.mean),
+            str(len(point.by_run)),
             str(point.failed),
         )
-    many = f"{len(result.points)} configurations swept, {result.alike} like the best"
+    many = f"{len(result.points)} configurations measured, {result.alike} may be as good"
     section(out, f"Best combinations ({many})", listing)

@@ -13,10 +13,11 @@ import msgspec
 from mptune._text import digits
 from mptune.statistics import Summary, summarise
 from mptune.trial import Combination
+from mptune.trial.metrics import UNNOTICED
 
 #: A finalist is better where it exceeds the favourite by more than this share of it, and its advantage, run
 #: by run, is above zero with 95 % confidence.
-REGRET = 0.01
+REGRET = UNNOTICED
 
 #: The default of every kernel. Another congestion control is the answer only if it gives
 #: more: it would have to be chosen, loaded and watched for nothing.

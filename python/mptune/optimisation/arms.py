@@ -35,7 +35,7 @@ class Arms:
     """
 
     def __init__(self, job: Job, impacts: Sequence[Impact]) -> None:
-        self._job, options = job, job.options
+        self.job, options = job, job.options
         self.combinations: list[Combination] = []
         self._join([*asked(options), *competing(options, job.mptcp, impacts)])
         self.buffers = geometric(options.buffers) if options.extend else tuple(sorted(options.buffers))
@@ -46,7 +46,7 @@ class Arms:
 
     def widen(self, verdict: Verdict) -> bool:
         """Add an octave of buffers where the answer may lie beyond an end; whether there were any."""
-        options, ratio = self._job.options, 2 ** (1 / _PER_OCTAVE)
+        options, ratio = self.job.options, 2 ** (1 / _PER_OCTAVE)
         if not options.extend:
             return False
         low, high = self.buffers[0], self.buffers[-1]
@@ -56,13 +56,13 @@ class Arms:
             new += [size for size in steps if size >= FLOOR]
         if verdict.size == len(self.buffers) - 1 and 2 * high <= _LARGER * max(options.buffers):
             steps = (whole_buffer(high * ratio**step / MIB) for step in range(1, _PER_OCTAVE + 1))
-            new += [size for size in steps if self._job.may_have(size)]
+            new += [size for size in steps if self.job.may_have(size)]
         self.buffers = tuple(sorted({*self.buffers, *new}))
         return bool(new)
 
     def add_neighbours(self, verdict: Verdict) -> bool:
         """Let sets of subflows beside those of the best arms compete; whether there were any."""
-        job, options = self._job, self._job.options
+        job, options = self.job, self.job.options
         if not sets_compete(options, job.mptcp):
             return False
         search = SetSearch(job.mptcp, options.ccs, job.optional, mesh="fullmesh" in options.pms)
@@ -90,11 +90,15 @@ class Arms:
         )
 
     def _active(self, combination: Combination) -> frozenset[str]:
-        """The subflows that carry data; empty where only the path manager knows."""
-        if combination.pm == "fullmesh":
-            return frozenset(path.label for path in self._job.mptcp.paths)
-        own = self._job.optional.get(combination.cc, ()) if combination.pm == "pcdc" else ()
-        return frozenset(combination.subflows or own)
+        return active(self.job, combination)
+
+
+def active(job: Job, combination: Combination) -> frozenset[str]:
+    """The subflows that carry data; empty where only the path manager knows."""
+    if combination.pm == "fullmesh":
+        return frozenset(path.label for path in job.mptcp.paths)
+    own = job.optional.get(combination.cc, ()) if combination.pm == "pcdc" else ()
+    return frozenset(combination.subflows or own)
 
 
 def geometric(buffers: Sequence[int]) -> tuple[int, ...]:

@@ -61,6 +61,8 @@ class Budget:
     slowest : real seconds that one of the slowest trial so far took, without its set-up; 0 before the first.
     fresh : configurations that are measured with new seeds: the answer, the default and plain TCP; and where
         what the answer is shown beside takes real time, that too.
+    kept : share of a budget that is kept for what comes after the search; None for what an answer about
+        throughput needs.
     """
 
     topology: Topology
@@ -71,6 +73,7 @@ class Budget:
     at_once: int = 1
     slowest: float = 0.0
     fresh: int = 3
+    kept: float | None = None
 
     @classmethod
     def on(cls, testbed: Testbed, topology: Topology, options: OptimiseOptions, at_once: int) -> "Budget":
@@ -144,7 +147,10 @@ class Budget:
     def sweep_s(self) -> float | None:
         """Seconds that are left for the sweep; None for as many as it needs."""
         budget_s = self.options.budget_s
-        return None if budget_s is None else budget_s - self.spent_s - self._reserved_s
+        if budget_s is None:
+            return None
+        kept_s = self._reserved_s if self.kept is None else self.kept * budget_s
+        return budget_s - self.spent_s - kept_s
 
     @property
     def fresh_runs(self) -> int:

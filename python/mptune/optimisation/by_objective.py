@@ -1,6 +1,10 @@
 """The main job for a workload with a metric of its own: the configuration that serves it best.
 
-    sets of subflows -> screening -> sweep -> choice -> confirmation, throughput and outage beside the default
+    sets of subflows -> search -> choice -> confirmation, throughput and outage beside the default
+
+or where a grid is needed (`OptimiseOptions.needs_grid`), or asked for
+
+    sets of subflows -> screening -> sweep -> choice -> confirmation, ...
 
 Impact factors are of throughput and do not cover delays, so sets of subflows compete directly. There is
 no model and no sacrifice, as with transfers (`by_size`): of the configurations that cannot be distinguished
@@ -8,22 +12,26 @@ from the best one, the smallest buffer is the answer (`points`). Of two objectiv
 what no other configuration beats in both is the front. It prints nothing and writes no file.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
-from mptune.decision.robustness import FAMILIAR_CC, REGRET
+from mptune.decision.robustness import FAMILIAR_CC
 from mptune.errors import InputError, MptuneError
 from mptune.optimisation import baselines, cost, harm
 from mptune.optimisation.baselines import Baselines
+from mptune.optimisation.budget import BESIDE, Budget
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
-from mptune.optimisation.objective_candidates import beginnings, few_of, subsets, worth_measuring
+from mptune.optimisation.objective_candidates import competing, few_of, worth_measuring
+from mptune.optimisation.objective_search import search
 from mptune.optimisation.options import OptimiseOptions
-from mptune.optimisation.plain_tcp import everywhere
 from mptune.optimisation.points import Choice, Point, combination
+from mptune.optimisation.reached import Reached
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summary_of
@@ -91,6 +99,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     alike : how many points cannot be distinguished from the best, itself included.
     room : what the chosen point misses of the best at most, in the unit, with 95 % confidence; None with
         single runs.
+    reached : how a strategy that learns came to it; None for a grid.
     second, second_unit : of two objectives the other; empty where there is one.
     front : points that none beats in both, the best by `objective` first.
     recommended, default : what was measured again with new seeds.
@@ -119,6 +128,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     chosen: Point
     alike: int
     room: float | None = None
+    reached: Reached | None = None
     second: str = ""
     second_unit: str = ""
     front: tuple[Point, ...] = ()
@@ -184,6 +194,17 @@ def _priced(topology: Topology, metric: Metric) -> Metric:
     return priced
 
 
+class _Chosen(NamedTuple):
+    """The choice, as in `ObjectiveResult`, and the runs with new seeds."""
+
+    best: Point
+    chosen: Point
+    alike: int
+    room: float | None
+    runs: int
+    reached: Reached | None = None
+
+
 @dataclass(frozen=True)
 class _Search:
     """One question."""
@@ -202,15 +223,30 @@ class _Search:
         job, options = self.job, self.job.options
         if options.beside_tcp or options.do_no_harm:
             harm.check(job)
+        if options.learns:
+            return self._searched()
         asks_saturated = self.choice.asks_saturated
         buffers = (few_of if asks_saturated else worth_measuring)(options.buffers, self.workload)
         runs = min(SCREEN_RUNS, options.runs_each)
-        screening, screened = self._points(self._combinations(), screen_buffers(buffers), "screening", runs)
+        screening, screened = self._points(competing(job), screen_buffers(buffers), "screening", runs)
         staying = self._staying(screening)
         sweep, swept = self._points(staying, buffers, "sweep", options.runs_each)
         points, tried = self._harmless(sweep)
         best, chosen, alike = self.choice.choose(points)
-        return self._confirmed((*screened, *swept, *tried), points, best, chosen, alike)
+        room = self.choice.room(points, chosen)
+        made = _Chosen(best, chosen, alike, room, options.fresh_runs)
+        return self._confirmed((*screened, *swept, *tried), points, made)
+
+    def _searched(self) -> ObjectiveResult:
+        """The same by a strategy that learns."""
+        job, choice = self.job, self.choice
+        buffers = worth_measuring(job.options.buffers, self.workload)
+        searched = search(job, self.workload, choice, competing(job), buffers)
+        best, chosen, _ = choice.choose(searched.finalists)
+        alike = choice.alike(searched.points, best)
+        runs = min(job.options.fresh_runs, _affordable(searched.budget))
+        made = _Chosen(best, chosen, alike, searched.room(choice, chosen), runs, searched.reached)
+        return self._confirmed(searched.records, searched.points, made)
 
     def _points(
         self, combinations: Sequence[Combination], buffers: Sequence[int], name: str, runs: int
@@ -235,24 +271,6 @@ class _Search:
         return Bulk(duration_ns=self.job.options.duration_ns)
 
     # ---- candidates -----------------------------------------------------------------------------
-
-    def _combinations(self) -> list[Combination]:
-        """Path managers and sets of subflows, and plain TCP on every path, with every congestion control."""
-        job, options = self.job, self.job.options
-        managers = [
-            Combination(pm, cc, (), path)
-            for pm in options.pms
-            for cc in options.ccs
-            for path in options.initial_paths or ("",)
-            if pm != "pcdc"
-        ]
-        sets = [
-            Combination("pcdc", cc, subset, path)
-            for subset in (subsets(job.mptcp) if "pcdc" in options.pms else ())
-            for cc in options.ccs
-            for path in beginnings(job.mptcp, subset, options.initial_paths)
-        ]
-        return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
 
     def _staying(self, points: Sequence[Point]) -> list[Combination]:
         """The combinations that may be the best, the best first; of each set of subflows a few.
@@ -296,14 +314,12 @@ class _Search:
         self,
         before: Sequence[Record],
         points: tuple[Point, ...],
-        best: Point,
-        chosen: Point,
-        alike: int,
+        made: "_Chosen",
     ) -> ObjectiveResult:
         """The choice and the default again with new seeds, with a saturated sender, and through an outage."""
-        job, options = self.job, self.job.options
+        job, options, best, chosen = self.job, self.job.options, made.best, made.chosen
         default = job.default
-        runs = options.fresh_runs
+        runs = made.runs
         chosen, failover, searched = self._failover(points, best, chosen, default, before)
         ours_alone = job.configuration(chosen.combination, chosen.buffer_bytes)
         pair = [with_members(ours_alone, {} if failover is None else failover.members), default]
@@ -339,8 +355,9 @@ class _Search:
             points=points,
             best=best,
             chosen=chosen,
-            alike=alike,
-            room=self.choice.room(points, chosen),
+            alike=made.alike,
+            room=made.room,
+            reached=made.reached,
             second="" if second is None else second.name,
             second_unit="" if second is None else second.unit,
             front=self.choice.front(points, chosen),
@@ -401,17 +418,14 @@ class _Search:
 
         Plain TCP ends with its path.
         """
+
+        def order(point: Point) -> tuple[object, ...]:
+            worse = self.objective.cost(point.mean) if self.choice.is_worse(point, best) else -math.inf
+            simple = self.choice.simplicity(point)
+            return point != chosen, point.failed > 0, point.excess, worse, simple
+
         multipath = [point for point in points if point.by_run and not point.combination.is_tcp]
-        ordered = sorted(
-            multipath,
-            key=lambda point: (
-                point != chosen,
-                point.failed > 0,
-                point.excess,
-                self.choice.is_worse(point, best),
-                self.choice.simplicity(point),
-            ),
-        )
+        ordered = sorted(multipath, key=order)
         firsts: dict[object, Point] = {}
         for point in ordered:
             firsts.setdefault((point.combination.pm, point.combination.subflows), point)
@@ -501,8 +515,21 @@ class _Search:
         gain = summary_of(self.objective.gains(ours, theirs))
         if gain is not None and gain.high is not None and gain.high < 0:
             base = self.objective.mean(theirs) or 0.0
-            if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
+            if -gain.mean > self.objective.unnoticed(base):
                 yield "The answer is worse than the default in fresh runs; use the default."
+
+
+def _affordable(budget: Budget) -> int:
+    """Runs with new seeds for which a budget has time, two at least.
+
+    Each is one of the answer, the default, and the two that they are shown beside; the first few also of a
+    saturated sender and of an outage, with the answer and the default.
+    """
+    if budget.options.budget_s is None:
+        return budget.options.fresh_runs
+    trials = budget.affordable(1)
+    each, once = 2 + BESIDE, 4 * _BESIDE_RUNS
+    return max(2, (trials - once) // each if trials >= each * _BESIDE_RUNS + once else trials // (each + 4))
 
 
 def _few(ordered: Sequence[Combination]) -> list[Combination]:

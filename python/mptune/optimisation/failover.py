@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mptune.decision.robustness import REGRET
 from mptune.optimisation.job import Job
 from mptune.trial import Bulk, Configuration, Mix, Record, ScriptedAction, Timed, judged
 from mptune.trial.metrics import THROUGHPUT, Metric
@@ -175,7 +174,7 @@ class Search:
                 continue
             if after is None:
                 return True
-            if metric.cost(after) - metric.cost(before) > max(metric.floor, REGRET * abs(before)):
+            if metric.cost(after) - metric.cost(before) > metric.unnoticed(before):
                 return True
         return False
 

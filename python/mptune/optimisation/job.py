@@ -23,7 +23,18 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.testbeds import Today, congestion_controls, only_stack
 from mptune.topology import Topology
-from mptune.trial import FIXED, Bulk, Combination, Configuration, Described, Record, Transfer, Workload
+from mptune.trial import (
+    FIXED,
+    Bulk,
+    Combination,
+    Configuration,
+    Described,
+    Mix,
+    Programs,
+    Record,
+    Transfer,
+    Workload,
+)
 from mptune.units import MIB, format_size
 
 #: Buffers that a response model wants at least.
@@ -181,8 +192,12 @@ class Job:
 
     @property
     def wants_prior(self) -> bool:
-        """True if they would guide it, if the simulator knew the network."""
-        return self.options.learns and self.options.prior and self.is_real
+        """True if they would guide it, if the simulator knew the network.
+
+        It has no programs of a user's, and for many connections it takes longer than it spares.
+        """
+        simulable = not isinstance(self.sent, Mix | Programs)
+        return self.options.learns and self.options.prior and self.is_real and simulable
 
     @property
     def brief(self) -> Bulk:

@@ -4,14 +4,35 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from mptune.optimisation.job import Job
+from mptune.optimisation.plain_tcp import everywhere
 from mptune.topology import Topology
-from mptune.trial import Described
+from mptune.trial import Combination, Described
 
 #: Up to this many paths every set of subflows is tried; of more paths each alone, and the quickest together.
 _EVERY_SET = 4
 
 #: Most buffers of a sweep that measures a saturated sender, too.
 _FEW = 8
+
+
+def competing(job: Job) -> list[Combination]:
+    """Path managers and sets of subflows, and plain TCP on every path, with every congestion control."""
+    options = job.options
+    managers = [
+        Combination(pm, cc, (), path)
+        for pm in options.pms
+        for cc in options.ccs
+        for path in options.initial_paths or ("",)
+        if pm != "pcdc"
+    ]
+    sets = [
+        Combination("pcdc", cc, subset, path)
+        for subset in (subsets(job.mptcp) if "pcdc" in options.pms else ())
+        for cc in options.ccs
+        for path in beginnings(job.mptcp, subset, options.initial_paths)
+    ]
+    return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
 
 
 def subsets(topology: Topology) -> list[tuple[str, ...]]:

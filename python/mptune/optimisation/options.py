@@ -97,8 +97,10 @@ _OF_THROUGHPUT = (
     *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
-#: The same of messages, which have a duration, and whose sets of subflows do not follow from impact factors.
-_NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
+#: The same of messages, which have a duration and are searched by the same strategies, and whose sets of
+#: subflows do not follow from impact factors.
+_ALSO_OF_MESSAGES = ("duration_ns", "strategy", "budget_ns", "certainty", "prior")
+_NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name not in _ALSO_OF_MESSAGES), "sets")
 
 #: Objectives of each workload.
 _OF_WORKLOADS = "; ".join(kind.objectives_help for kind in WRITTEN.values())
@@ -271,7 +273,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "as in the papers.",
             key="trials.strategy",
             rare=True,
-            unset="adaptive; grid with --as-papers, --model, --selection or --on-grid",
+            unset="adaptive; grid with --as-papers, --model, --selection, --on-grid, --transfer, "
+            "--do-no-harm, or two objectives",
         ),
     ] = None
     budget_ns: Annotated[
@@ -427,6 +430,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             for field in msgspec.structs.fields(type(self)):
                 if field.name in _NOT_OF_MESSAGES and getattr(self, field.name) != field.default:
                     yield field.name, "expected only without --workload: it concerns throughput"
+            if self.learns and self.needs_grid:
+                yield "strategy", f"expected {_PAPERS} with {self.needs_grid}, found {_LEARNING}"
+            yield from self._conflicts_of_grid()
+            for name in ("at_most_failover_ns", "beside_tcp"):
+                if self.budget_ns is not None and getattr(self, name):
+                    yield name, "expected only without a budget: nobody knows how long it takes"
         elif self.transfers:
             for field in msgspec.structs.fields(type(self)):
                 if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:
@@ -438,9 +447,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         else:
             if expected := too_few_sizes(self.model, len(self.buffers)):
                 yield "buffers", expected
-            for name in ("budget_ns", "certainty", "prior"):
-                if getattr(self, name) != getattr(OptimiseOptions(), name):
-                    yield name, f"expected only with --strategy {_LEARNING}: {_PAPERS} measures everything"
+            yield from self._conflicts_of_grid()
         if self.sensitivity and not self.transfers:
             for name, what in (("budget_ns", "a budget"), ("every_ns", "a repetition")):
                 if getattr(self, name) is not None:
@@ -453,6 +460,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         for name in _MEASURED:
             if name in self.pm_options.of("pcdc"):
                 yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
+
+    def _conflicts_of_grid(self) -> Iterator[tuple[str, str]]:
+        """Refuse what only a strategy that learns has."""
+        for name in () if self.learns else ("budget_ns", "certainty", "prior"):
+            if getattr(self, name) != getattr(OptimiseOptions(), name):
+                yield name, f"expected only with --strategy {_LEARNING}: {_PAPERS} measures everything"
 
     def _conflicts_of_workload(self) -> Iterator[tuple[str, str]]:
         """Options of messages for another workload, and the other way round."""
@@ -532,7 +545,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             impact=impact,
             runs=self.runs_each,
             confirm_runs=self.fresh_runs,
-            strategy=self.strategy if self.transfers or self.workload else self.chosen_strategy,
+            strategy=self.strategy if self.transfers else self.chosen_strategy,
         )
 
     @property
@@ -550,13 +563,22 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The strategy that was asked for, or the one that goes with the other options."""
         if self.strategy is not None:
             return self.strategy
+        if self.workload is not None:
+            return _PAPERS if self.needs_grid else _LEARNING
         plain = OptimiseOptions(strategy=_LEARNING)
-        papers = (
-            self.transfers
-            or self.workload
-            or any(getattr(self, name) != getattr(plain, name) for name in _OF_GRID)
-        )
+        papers = self.transfers or any(getattr(self, name) != getattr(plain, name) for name in _OF_GRID)
         return _PAPERS if papers else _LEARNING
+
+    @property
+    def needs_grid(self) -> str:
+        """What is asked of a workload that only a grid answers; empty for nothing."""
+        if "," in (self.objective or ""):
+            return "two objectives"
+        if self.do_no_harm:
+            return "--do-no-harm"
+        sent = self.sent
+        saturated = self.at_least_bps is not None and sent is not None and not has(sent, THROUGHPUT)
+        return "--at-least of another workload than bulk" if saturated else ""
 
     @property
     def learns(self) -> bool:
@@ -595,6 +617,6 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def fresh_runs(self) -> int:
         """Runs with new seeds."""
         _, usual = self._usual_runs
-        if self.learns:
+        if self.learns and self.workload is None:
             usual = FRESH_RUNS
         return usual if self.confirm_runs is None else self.confirm_runs

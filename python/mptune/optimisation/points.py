@@ -85,10 +85,7 @@ class Choice:
     def _point(
         self, combination: Combination, buffer_bytes: int, records: list[Record], saturated: list[Record]
     ) -> Point:
-        excess = 0.0
-        for limit in self.limits:
-            mean = limit.metric.mean(self.having(limit.metric, records, saturated))
-            excess = max(excess, 1.0 if mean is None else limit.violation(mean))
+        excess = self.excess(records, saturated)
         second = self.second
         return Point(
             combination=combination,
@@ -101,6 +98,14 @@ class Choice:
             ),
             second={} if second is None else _by_run(second, self.having(second, records, saturated)),
         )
+
+    def excess(self, records: Sequence[Record], saturated: Sequence[Record] = ()) -> float:
+        """The largest violation of a limit by trials of one configuration, as a share of it; 0 for none."""
+        excess = 0.0
+        for limit in self.limits:
+            mean = limit.metric.mean(self.having(limit.metric, records, saturated))
+            excess = max(excess, 1.0 if mean is None else limit.violation(mean))
+        return excess
 
     def having(
         self, metric: Metric, records: Sequence[Record], saturated: Sequence[Record]
@@ -141,13 +146,7 @@ class Choice:
         if not done:
             raise MptuneError("no configuration completed a trial")
         best = self._best(done)
-        # Where none is within the limits those that are as near: the nearest is asked for then.
-        sound = [
-            point
-            for point in done
-            if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)
-            and point.excess <= best.excess + REGRET
-        ]
+        sound = self._sound(done, best)
         multipath = [point for point in sound if not point.combination.is_tcp]
         if best.combination.is_tcp and multipath:
             rival = self._best(multipath)
@@ -158,6 +157,24 @@ class Choice:
         if self.second is not None:
             alike = self._best_by_second(alike, self.second) or alike
         return best, min(alike, key=self.simplicity), len(alike)
+
+    def alike(self, points: Sequence[Point], best: Point) -> int:
+        """How many points cannot be distinguished from the best; some may have few runs."""
+        sound = self._sound([point for point in points if point.by_run], best)
+        return sum(not self.is_worse(point, best) for point in sound)
+
+    @staticmethod
+    def _sound(points: Sequence[Point], best: Point) -> list[Point]:
+        """Those that fail and keep the limits as the best does.
+
+        Where none is within the limits those that are as near: the nearest is asked for then.
+        """
+        return [
+            point
+            for point in points
+            if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)
+            and point.excess <= best.excess + REGRET
+        ]
 
     @staticmethod
     def _best_by_second(alike: Sequence[Point], second: Metric) -> list[Point]:
@@ -174,17 +191,9 @@ class Choice:
         return min(points, key=lambda point: (*self.rank(point), point.buffer_bytes, point.combination))
 
     def simplicity(self, point: Point) -> tuple[object, ...]:
-        """Smaller buffers, MPTCP, all subflows, the usual congestion control, the better objective."""
-        combination = point.combination
-        familiar = combination.cc != FAMILIAR_CC
-        return (
-            point.buffer_bytes,
-            combination.is_tcp,
-            familiar,
-            combination.pm == "pcdc",
-            self.objective.cost(point.mean),
-            combination,
-        )
+        """Simpler configurations first, and of those alike the better objective."""
+        *first, last = simplicity(point.combination, point.buffer_bytes)
+        return (*first, self.objective.cost(point.mean), last)
 
     def is_worse(self, point: Point, best: Point) -> bool:
         """True if it is worse for sure, run by run, and by as much as matters."""
@@ -205,7 +214,7 @@ class Choice:
         ]
         limits = [_most_behind(self.objective, chosen.by_run, point.by_run) for point in sound]
         known = [limit for limit in limits if limit is not None]
-        return max(*known, _unnoticed(self.objective, chosen.mean)) if known else None
+        return max(*known, self.objective.unnoticed(chosen.mean)) if known else None
 
     # ---- the front ------------------------------------------------------------------------------
 
@@ -248,6 +257,17 @@ class Choice:
         )
 
 
+def simplicity(combination: Combination, buffer_bytes: int) -> tuple[object, ...]:
+    """Smaller buffers first, then MPTCP, the usual congestion control, all subflows."""
+    return (
+        buffer_bytes,
+        combination.is_tcp,
+        combination.cc != FAMILIAR_CC,
+        combination.pm == "pcdc",
+        combination,
+    )
+
+
 def combination(record: Record) -> Combination:
     """The combination of a trial. PCDC has no set of itself here: every set was chosen."""
     path = str(record.settings.get("initial_path") or "")
@@ -280,12 +300,7 @@ def _rank(point: Point, metric: Metric, by_run: dict[int, float]) -> tuple[objec
 def _behind(metric: Metric, ours: dict[int, float], theirs: dict[int, float]) -> bool:
     """True if the mean of ours is worse by as much as matters."""
     mean = _mean(theirs)
-    return metric.cost(_mean(ours)) - metric.cost(mean) > _unnoticed(metric, mean)
-
-
-def _unnoticed(metric: Metric, mean: float) -> float:
-    """The largest difference from a mean that makes none to anybody."""
-    return max(metric.floor, REGRET * abs(mean))
+    return metric.cost(_mean(ours)) - metric.cost(mean) > metric.unnoticed(mean)
 
 
 def _most_behind(metric: Metric, ours: dict[int, float], theirs: dict[int, float]) -> float | None:

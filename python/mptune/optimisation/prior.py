@@ -16,7 +16,7 @@ from mptune.runner.running import Advance
 from mptune.statistics import quantile
 from mptune.testbeds import create
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, PlannedTrial
+from mptune.trial import Bulk, Combination, Configuration, PlannedTrial, Record, Workload
 
 #: Simulated trials last this long at most, nanoseconds: what is left of slow start is the same for all.
 _DURATION_NS = 10_000_000_000
@@ -31,18 +31,22 @@ class Prior:
     Parameters
     ----------
     configuration : of an arm with a buffer, bytes.
-    duration_ns, seed : of the testbed's trials.
+    workload, seed : of the testbed's trials; a saturated sender sends for less.
+    worths : as in `mptune.optimisation.asking.Sought`.
     """
 
     def __init__(
         self,
         topology: Topology,
         configuration: Callable[[Combination, int], Configuration],
-        duration_ns: int,
+        workload: Workload,
         seed: int,
+        worths: Callable[[Sequence[Record]], list[float | None]],
     ) -> None:
         self._topology, self._configuration = topology, configuration
-        self._workload, self._seed = Bulk(duration_ns=min(duration_ns, _DURATION_NS)), seed
+        if isinstance(workload, Bulk):
+            workload = Bulk(duration_ns=min(workload.duration_ns, _DURATION_NS))
+        self._workload, self._seed, self._worths = workload, seed, worths
         self._runner = TrialRunner(create("simulated"))
         self._known: dict[tuple[Combination, int], float] = {}
 
@@ -65,8 +69,11 @@ class Prior:
     def error(self, arms: Sequence[Combination], buffers: Sequence[int]) -> tuple[float, float] | None:
         """Error of these predictions for a kernel, as shares of the throughput: median and 90th percentile.
 
-        The median over all arms and buffers whose error is known; None where none is.
+        The median over all arms and buffers whose error is known; None where none is, as for what is no
+        throughput.
         """
+        if not isinstance(self._workload, Bulk):
+            return None
         learnt = shipped()
         trials = (self._planned(arm, buffer_bytes).trial for arm in arms for buffer_bytes in buffers)
         spreads = sorted(learnt.scale.of(factors(trial)) for trial in trials if not learnt.unknown(trial))
@@ -90,7 +97,7 @@ class Prior:
         planned = [self._planned(arm, buffer_bytes) for arm, buffer_bytes in ones]
         records = self._runner.measure(planned, progress=progress)
         for configuration, record in zip(ones, records, strict=True):
-            self._known[configuration] = record.throughput_mbps or 0.0
+            self._known[configuration] = self._worths([record])[0] or 0.0
 
     def _between(self, arm: Combination, some: Sequence[int], buffer_bytes: int) -> float:
         """Along a straight line over the logarithm of the buffer."""

@@ -20,6 +20,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     trials, seconds : of the sweep until then, and on the testbed.
+    value, unit : of the best answer so far.
     certainty, room : probability that the best answer so far misses what the sacrifice allows by this share
         at most.
     more_s : seconds on the testbed after which it is expected to be certain; 0 if it is, None if that is not
@@ -28,6 +29,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     drift : change of the network's throughput while it was measured, as a share; None without one.
     contenders : combinations that may still hold the best answer, the likeliest first.
     among : number of combinations that competed.
+    aim : what it is certain to be near, as the end of a sentence: "what ...".
     buffers : smallest and largest buffer that may still be the answer, bytes.
     """
 
@@ -35,7 +37,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     combination: Combination
     buffer_bytes: int
-    throughput_mbps: float
+    value: float
+    unit: str
+    aim: str
     certainty: float
     room: float
     contenders: tuple[Combination, ...]
@@ -87,9 +91,9 @@ def so_far(steps: Sequence[Step]) -> str:
     name = last.combination
     return (
         f"best answer after {last.trials} trials: {name.manager} with {name.cc} and "
-        f"{format_size(last.buffer_bytes, 3)}, some {digits(last.throughput_mbps, 3)} Mbit/s "
-        f"({percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what the "
-        "sacrifice allows)"
+        f"{format_size(last.buffer_bytes, 3)}, some {digits(last.value, 3)} {last.unit} "
+        f"({percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what "
+        f"{last.aim})"
     )
 
 

@@ -178,7 +178,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     candidate, contenders : indices of candidates.
-    throughput_mbps : of the best answer so far; documents of older versions lack it.
+    throughput_mbps : of the best answer so far, where that is what was asked for; documents of older versions
+        lack it.
+    value : the same of an objective, in its unit; of what violates limits by how much it does, percent.
     buffers : smallest and largest that may still be the answer, bytes.
     more_s, drift : as in `mptune.optimisation.reached.Step`.
     prior : what became of the prediction, as in `mptune.result.wording.PREDICTION`; None without one.
@@ -189,6 +191,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     candidate: int
     buffer_bytes: int
     throughput_mbps: float | None = None
+    value: float | msgspec.UnsetType = msgspec.UNSET
     certainty: float
     room: float
     among: int
@@ -482,6 +485,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     room : how much better than the answer any of them is at most, in the unit, with 95 % confidence; null
         with single runs, and in results of version 0.2.
     front : of two objectives; null where there is one.
+    reached : the course of a strategy that learns; null for a grid, and in results of version 0.2.
     """
 
     version: int = 0
@@ -508,6 +512,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     alike: int
     room: float | None = None
     front: Front | None = None
+    reached: Reached | None = None
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
 

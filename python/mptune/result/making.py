@@ -138,7 +138,7 @@ def answer_of(result: Result) -> Answer:
         else gain(result.on_kernel, result.default_on_kernel),
         confirmed_on_kernel=_confirmed_on_kernel(result.measured_on_kernel),
         uncertainty=_uncertainty(decision.uncertainty),
-        reached=None if result.reached is None else _reached(result.reached),
+        reached=None if result.reached is None else course(result.reached),
         models=tuple(_models(decision)),
         r_squared=decision.response.r_squared,
         fits=decision.response.qualities,
@@ -177,8 +177,8 @@ def counts(records: Sequence[Record]) -> TrialCounts:
     return TrialCounts(len(records), sum(record.failed is not None for record in records))
 
 
-def _reached(reached: HowReached) -> Reached:
-    """Course of the decision: seconds, bytes, Mbit/s; a candidate by its index in the list."""
+def course(reached: HowReached, *, of_objective: bool = False) -> Reached:
+    """Course of the decision: seconds, bytes, Mbit/s or the objective's unit; a candidate by its index."""
     candidates = sorted(
         {combination for step in reached.steps for combination in (*step.contenders, step.combination)}
     )
@@ -196,7 +196,8 @@ def _reached(reached: HowReached) -> Reached:
                 seconds=step.seconds,
                 candidate=place[step.combination],
                 buffer_bytes=step.buffer_bytes,
-                throughput_mbps=step.throughput_mbps,
+                throughput_mbps=None if of_objective else step.value,
+                value=step.value if of_objective else msgspec.UNSET,
                 certainty=step.certainty,
                 room=step.room,
                 among=step.among,

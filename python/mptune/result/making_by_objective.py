@@ -23,7 +23,7 @@ from mptune.result.answer import (
     ObjectiveAnswer,
     OutageFigure,
 )
-from mptune.result.making import besides, counts, document, write_table
+from mptune.result.making import besides, counts, course, document, write_table
 from mptune.result.values import Front, FrontPoint, Interval, Setting
 from mptune.statistics import Summary, summary_of
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
@@ -66,6 +66,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             alike=result.alike,
             room=result.room,
             front=_front(result) if result.front else None,
+            reached=None if result.reached is None else course(result.reached, of_objective=True),
             answer=tuple(wording.objective_answer(result)),
             warnings=result.warnings,
         )

@@ -116,7 +116,7 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     active : labels of chosen subflows between blanks.
     objective, unit : name of the metric, and its unit.
-    mean, low, high : of the objective, in its unit, with its 95 % interval.
+    mean, low, high, runs : of the objective, in its unit, with its 95 % interval.
     second, second_unit, second_mean, second_low, second_high : the same of a second objective.
     """
 
@@ -130,6 +130,7 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None
     low: float | None
     high: float | None
+    runs: int = 0
     second: str | None = None
     second_unit: str | None = None
     second_mean: float | None = None

@@ -372,9 +372,13 @@ def _certainty_of(answer: ObjectiveAnswer) -> str:
         return f"Certainty: {alike}; this one has the smallest buffer of them."
     room, ours = f"{digits(answer.room, 2)} {answer.unit}", answer.figures[0].recommended.mean
     share = f" ({100 * answer.room / abs(ours):.2g} %)" if ours else ""
+    among, certainty = "those compared", 0.95
+    if answer.reached is not None and answer.reached.steps:
+        last, certainty = answer.reached.steps[-1], answer.reached.certainty_asked
+        among = f"{last.among} candidates ({last.trials} trials, {lasting(answer.reached.spent_s)})"
     return (
-        f"Certainty: with 95 % none of those compared is better by more than {room}{share}. {alike}; this "
-        "one has the smallest buffer of them."
+        f"Certainty: with {100 * certainty:g} % none of {among} is better by more than {room}{share}. "
+        f"{alike}; this one has the smallest buffer of them."
     )
 
 

@@ -92,6 +92,8 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
         *([" ".join(_figure(other) for other in others)] if others else []),
         f"{_figure(result.throughput, title='A saturated sender')}",
     ]
+    if result.reached is not None and result.reached.steps:
+        sentences += _searched(result.reached)
     sentences += [*(_figure(figure) for figure in result.harm), *result.costs]
     if result.outage is not None:
         path, outage = result.outage
@@ -99,6 +101,18 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
     if result.failover is not None:
         sentences += failover_sentences(result.failover)
     return sentences
+
+
+def _searched(reached: Reached) -> Iterator[str]:
+    """Course of the search, and what became of a prediction."""
+    last = reached.steps[-1]
+    over = ", until the budget's share for it was over" if reached.ended == "budget" else ""
+    yield (
+        f"The search took {last.trials} trials of {last.among} candidates and {lasting(reached.spent_s)} on "
+        f"the testbed{over}."
+    )
+    if last.prior:
+        yield PREDICTION[last.prior]
 
 
 def failover_sentences(failover: Failover) -> list[str]:

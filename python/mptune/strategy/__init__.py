@@ -6,9 +6,21 @@ The interface is in `_base.py`, each strategy in its own file. None of them meas
 from collections.abc import Callable
 
 from mptune.response import Arm
-from mptune.strategy._base import ROOM, Ask, Drift, Question, Strategy, Told, Verdict
+from mptune.strategy._base import ROOM, Ask, Drift, Odds, Question, Strategy, Told, Verdict
 
-__all__ = ["ROOM", "STRATEGIES", "Arm", "Ask", "Drift", "Question", "Strategy", "Told", "Verdict", "create"]
+__all__ = [
+    "ROOM",
+    "STRATEGIES",
+    "Arm",
+    "Ask",
+    "Drift",
+    "Odds",
+    "Question",
+    "Strategy",
+    "Told",
+    "Verdict",
+    "create",
+]
 
 
 def _adaptive(question: Question) -> Strategy:

@@ -142,6 +142,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     drift: Drift | None = None
 
 
+class Odds(NamedTuple):
+    """Beliefs about every configuration; each a row per arm with a value per buffer.
+
+    Attributes
+    ----------
+    suffices : probability that its throughput is what the sacrifice allows, or more.
+    expected : its throughput, or worth.
+    behind : share of the best one that it misses at most, with the certainty asked for.
+    """
+
+    suffices: tuple[tuple[float, ...], ...]
+    expected: tuple[tuple[float, ...], ...]
+    behind: tuple[tuple[float, ...], ...]
+
+
 class Strategy(Protocol):
     """Ask until nothing is asked; tell everything that was asked for, in any order."""
 
@@ -155,4 +170,8 @@ class Strategy(Protocol):
 
     def verdict(self) -> Verdict | None:
         """The best answer so far; None before any observation, or if the strategy has none of its own."""
+        ...
+
+    def odds(self) -> Odds | None:
+        """Beliefs about every configuration; None before any observation, or without beliefs."""
         ...

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mptune.response.noise import FIRST
 from mptune.strategy._answers import Answers, answers
-from mptune.strategy._base import ROOM, Ask, Question, Told, Verdict
+from mptune.strategy._base import ROOM, Ask, Odds, Question, Told, Verdict
 from mptune.strategy._curves import Curves, Floats
 from mptune.strategy._evidence import Evidence, Flags, gathered
 
@@ -133,6 +133,24 @@ class Adaptive:
             prior=prior,
             drift=belief.evidence.drift,
         )
+
+    def odds(self) -> Odds | None:
+        """Shares of the draws of the belief, and their means and quantiles."""
+        belief = self._believe()
+        if belief is None or belief.evidence is None:
+            return None
+        draws = belief.draws
+        behind = 1 - draws / np.maximum(draws.max(axis=(1, 2)), 1e-9)[:, None, None]
+        return Odds(
+            suffices=self._rows((belief.answers.missing <= 0).mean(axis=0)),
+            expected=self._rows(draws.mean(axis=0) * belief.evidence.scale),
+            behind=self._rows(np.quantile(behind, self._question.certainty, axis=0, method="higher")),
+        )
+
+    def _rows(self, internal: Floats) -> tuple[tuple[float, ...], ...]:
+        """A row per arm of the question."""
+        rows = internal.round(9).tolist()
+        return tuple(tuple(rows[self._place[arm]]) for arm in range(len(rows)))
 
     def _spent_s(self) -> float:
         return math.fsum(map(self._question.cost, self._told.values()))

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from mptune.strategy._base import Ask, Question, Told, Verdict
+from mptune.strategy._base import Ask, Odds, Question, Told, Verdict
 
 
 class Grid:
@@ -31,4 +31,8 @@ class Grid:
 
     def verdict(self) -> Verdict | None:
         """None: the response model decides, as in the papers."""
+        return None
+
+    def odds(self) -> Odds | None:
+        """None, for the same reason."""
         return None

@@ -5,6 +5,7 @@ better, whatever the metric. Here are those that do not belong to one workload (
 which a workload has is in `mptune.trial.objectives`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ import msgspec
 from mptune import units
 from mptune.statistics import Summary, quantile, summary_of
 from mptune.trial.kept import Record
+
+#: Differences up to this share of a value make none to anybody, nor do those up to a metric's `floor`.
+UNNOTICED = 0.01
 
 #: Units as the ends of names.
 _ENDS = {"ms": "ms", "%": "percent", "Mbit/s": "mbps", "/min": "per_min", "s": "s"}
@@ -79,9 +83,41 @@ class Metric:
         """The value with the sign with which less is better."""
         return -value if self.more_is_better else value
 
+    def unnoticed(self, value: float) -> float:
+        """The largest difference from a value that makes none to anybody, in the unit."""
+        return max(self.floor, UNNOTICED * abs(value))
+
     def worth(self, value: float) -> float:
-        """The value, or where less is better its inverse: a share of the worth is a share of either."""
-        return value if self.more_is_better else 1 / value
+        """A positive number of which more is better, for values of either sign.
+
+        The same share of it matters as much everywhere: `UNNOTICED` of it is `unnoticed`. So it is the
+        value, or where less is better its inverse; and up to `floor / UNNOTICED`, where the floor is the
+        larger step, the exponential function that goes on from there.
+        """
+        if not self.floor:
+            return value if self.more_is_better else 1 / value
+        knee = self.floor / UNNOTICED
+        steps = value / knee if abs(value) <= knee else math.copysign(1 + math.log(abs(value) / knee), value)
+        return math.exp(steps if self.more_is_better else -steps)
+
+    def of_worth(self, worth: float) -> float:
+        """The value that has a worth."""
+        if not self.floor:
+            return worth if self.more_is_better else 1 / worth
+        knee, steps = self.floor / UNNOTICED, math.log(worth) * (1 if self.more_is_better else -1)
+        return knee * (steps if abs(steps) <= 1 else math.copysign(math.exp(abs(steps) - 1), steps))
+
+    def worths(self, values: Sequence[float]) -> list[float]:
+        """Worths of the runs of a configuration, whose mean is the worth of their mean.
+
+        Along the tangent there: a rare run that is far worse weighs as much as it does in the mean.
+        """
+        if self.more_is_better and not self.floor:
+            return list(values)
+        mean = math.fsum(values) / len(values)
+        worth = self.worth(mean)
+        slope = -self.cost(1.0) * worth * UNNOTICED / self.unnoticed(mean)
+        return [worth + slope * (value - mean) for value in values]
 
     def gains(self, records: Sequence[Record], baseline: Sequence[Record]) -> list[float]:
         """Gain over a baseline, run by run where both have values, in the metric's unit."""

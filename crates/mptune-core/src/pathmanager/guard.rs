@@ -104,6 +104,8 @@ pub struct Guard {
     /// Forecasts of sets, and until when they are believed.
     foreseen: Vec<(Set, f64)>,
     foreseen_until: Nanos,
+    /// When questions without an answer are asked again.
+    asks_again: Nanos,
 }
 
 impl PathManager for Guard {
@@ -148,6 +150,7 @@ impl PathManager for Guard {
             forecast: None,
             foreseen: Vec::new(),
             foreseen_until: 0,
+            asks_again: 0,
         })
     }
 
@@ -298,7 +301,7 @@ impl Guard {
     /// Equation 3: the most promising set of the active subflows and those whose wait is over, if its gain is large
     /// enough.
     fn best(&mut self, now: Nanos, rate: f64, standby: Set, collapsed: bool) -> Option<Set> {
-        if now < self.next_trial && !collapsed {
+        if now < self.next_trial.max(self.asks_again) && !collapsed {
             return None;
         }
         let may =
@@ -311,6 +314,10 @@ impl Guard {
         let sets = candidates(usable, self.set);
         let now_gives = self.foreseen(self.set);
         let foreseen: Vec<_> = sets.iter().map(|&set| (set, self.foreseen(set))).collect();
+        if now_gives.is_none() || foreseen.iter().any(|(_, value)| value.is_none()) {
+            self.asks_again = now + TUNING.asked_again;
+            return None;
+        }
         let enough = (1.0 + self.promised_gain) * now_gives?;
         let required = rate * (1.0 + self.required());
         let mut best = None;

@@ -8,7 +8,7 @@ from mptune.report.charts.style import key
 from mptune.report.choices import Choices
 from mptune.report.sections._base import Panel, Rows, Section, Table, grouped
 from mptune.result.answer import Figure, ObjectiveAnswer
-from mptune.result.run_data import RunData, TrialRow
+from mptune.result.run_data import ComparedRow, RunData, TrialRow
 from mptune.result.values import Interval, Setting
 from mptune.trial import PLAIN_TCP
 from mptune.trial.objectives import cost
@@ -191,9 +191,15 @@ def _figure(name: str, figure: Figure) -> dict[str, object]:
 
 
 def _compared(run: RunData) -> Rows:
-    """The best configurations of the sweep, those within the limits first."""
+    """The best configurations: those within the limits first, those with few runs, maybe lucky ones, last."""
     known = [row for row in run.compared if row.mean is not None]
-    known.sort(key=lambda row: (not row.within_limits, row.failed > 0, cost(row.objective, row.mean or 0)))
+    most = max((row.runs for row in known), default=0)
+
+    def order(row: ComparedRow) -> tuple[object, ...]:
+        unsound = not row.within_limits, row.failed > 0, 2 * row.runs < most
+        return *unsound, cost(row.objective, row.mean or 0)
+
+    known.sort(key=order)
     return [
         {
             "pm": row.pm,
@@ -204,6 +210,7 @@ def _compared(run: RunData) -> Rows:
             f"mean ({row.unit})": row.mean,
             f"95 % from ({row.unit})": row.low,
             f"95 % to ({row.unit})": row.high,
+            "runs": row.runs,
             "failed": row.failed,
             "within_limits": row.within_limits,
             "chosen": row.chosen,

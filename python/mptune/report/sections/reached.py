@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mptune._text import digits
 from mptune.report.charts import reached as charts
 from mptune.report.charts.style import Key
@@ -64,14 +66,20 @@ class Dropped(NamedTuple):
 
 
 def reached(run: RunData, choices: Choices) -> Iterator[Section]:
-    """The race of the candidates over time, and why each dropped out."""
+    """The race of the candidates over time, and why each dropped out.
+
+    By an objective without the reasons, which are about throughput over the buffer.
+    """
     answer = run.answer
+    if run.by_objective is not None and run.by_objective.reached is not None:
+        yield from _searched(run, run.by_objective.reached, run.by_objective.unit)
+        return
     if answer is None or answer.reached is None or not answer.reached.steps:
         return
     course, done = answer.reached, in_order(run, answer.reached)
     if not done:
         return
-    unit, unit_s = ("min", 60.0) if course.steps[-1].seconds >= _MINUTES_S else ("s", 1.0)
+    unit, unit_s = _scale(course)
     ends = done[0].begun_s / unit_s, course.steps[-1].seconds / unit_s
     elapsed = charts.Elapsed(f"after_{unit}", unit, ends)
     fates = fates_of(answer, run.answering, done)
@@ -88,10 +96,9 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="reached",
         title="Course of the decision",
-        lead=" ".join([*sentences(run, answer, course), *_reading(course)]),
+        lead=" ".join([*sentences(run, course), *_reading(course), _OF_TRIALS]),
         panels=[
-            Panel(title="Candidates", chart=charts.race(steps, elapsed)),
-            Panel(title="Certainty", chart=charts.certainty(steps, elapsed)),
+            *_beliefs(steps, elapsed),
             Panel(title="Trials", chart=charts.trials(_grey_first(trials, others), steps, colours, elapsed)),
         ],
         key=colours,
@@ -113,6 +120,36 @@ _HEADINGS = {
 }
 
 
+def _searched(run: RunData, course: Reached, objective_unit: str) -> Iterator[Section]:
+    """The same of an objective: candidates and certainty over time."""
+    if not course.steps:
+        return
+    unit, unit_s = _scale(course)
+    elapsed = charts.Elapsed(f"after_{unit}", unit, (0.0, course.steps[-1].seconds / unit_s))
+    steps = _step_rows(course, elapsed.column, unit_s)
+    for row, step in zip(steps, course.steps, strict=True):
+        row[f"value ({objective_unit})"] = None if step.value is msgspec.UNSET else step.value
+    yield Section(
+        name="reached",
+        title="Course of the decision",
+        lead=" ".join([*sentences(run, course), *_reading(course)]),
+        panels=_beliefs(steps, elapsed),
+        tables=[Table(title="Belief after each step", rows=steps, source="result.json")],
+    )
+
+
+def _scale(course: Reached) -> tuple[str, float]:
+    """Unit of the axis of time, and its length in seconds."""
+    return ("min", 60.0) if course.steps[-1].seconds >= _MINUTES_S else ("s", 1.0)
+
+
+def _beliefs(steps: Rows, elapsed: charts.Elapsed) -> list[Panel]:
+    return [
+        Panel(title="Candidates", chart=charts.race(steps, elapsed)),
+        Panel(title="Certainty", chart=charts.certainty(steps, elapsed)),
+    ]
+
+
 def _open_title(count: int) -> str:
     if count <= _ROWS:
         return "When each candidate dropped out"
@@ -124,10 +161,14 @@ def _reading(course: Reached) -> Iterator[str]:
     asked = f"{100 * course.certainty_asked:g} %"
     yield "Candidates: those that may still be the best; dashed: all that competed."
     yield f"Certainty: what the answer may miss at most, with {asked} certainty."
-    yield "Trials: a mark for each, larger with more throughput; grey: buffers that may still be the answer."
 
 
-def sentences(run: RunData, answer: Answer, course: Reached) -> Iterator[str]:
+_OF_TRIALS = (
+    "Trials: a mark for each, larger with more throughput; grey: buffers that may still be the answer."
+)
+
+
+def sentences(run: RunData, course: Reached) -> Iterator[str]:
     """Certainty, effort, reason of the end, and the effort of a full grid."""
     last = course.steps[-1]
     certain = f"{100 * last.certainty:.3g} % certain within {100 * last.room:.2g} %"
@@ -140,7 +181,7 @@ def sentences(run: RunData, answer: Answer, course: Reached) -> Iterator[str]:
         yield f"The budget{budget} ended it: the answer is {certain} ({asked}), {after}."
     else:
         yield f"It ended because everything was measured: the answer is {certain} ({asked}), {after}."
-    grid = grid_trials(run)
+    grid = grid_trials(run) if run.by_objective is None else None
     if grid is not None:
         share = digits(100 * last.trials / grid, 2)
         yield f"That is {share} % of the {grid} trials of a full grid of what was asked for."

@@ -6,6 +6,7 @@ use super::*;
 use crate::pathmanager::{SharedBuffer, SubflowStatistics};
 use crate::units::MILLISECOND;
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MBPS: f64 = 1e6 / 8.0;
 
@@ -244,17 +245,22 @@ fn a_path_is_as_its_subflow_shows_it() {
 }
 
 #[test]
-fn without_an_answer_nothing_is_tried_and_the_best_is_not_guessed() {
-    #[derive(Debug)]
-    struct Busy;
+fn without_an_answer_nothing_is_tried_and_the_questions_are_asked_once_a_second() {
+    #[derive(Debug, Default)]
+    struct Busy(AtomicUsize);
     impl Forecast for Busy {
         fn throughput(&self, _lines: &[Line], _buffer: Bytes) -> Option<f64> {
+            self.0.fetch_add(1, Ordering::Relaxed);
             None
         }
     }
-    let mut toy = Toy::foreseen(Arc::new(Busy), &[(80.0, 10), (5.0, 200)], harmful);
+    let busy = Arc::new(Busy::default());
+    let mut toy = Toy::foreseen(Arc::clone(&busy) as _, &[(80.0, 10), (5.0, 200)], harmful);
     toy.run(100);
     assert_eq!(toy.orders, []);
+    // About all of the time, about three sets, of ten samples a second one.
+    let asked = busy.0.load(Ordering::Relaxed);
+    assert!((100..400).contains(&asked), "{asked}");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) struct Tuning {
     pub(super) unsmoothed: f64,
     /// A forecast is made again after this long.
     pub(super) foreseen: Nanos,
+    /// While an answer is awaited the questions are asked again after this long.
+    pub(super) asked_again: Nanos,
     /// A throughput is taken over four round trips, but over no less than this.
     pub(super) shortest_window: Nanos,
     /// The longest such window.
@@ -89,6 +91,7 @@ pub(super) const TUNING: Tuning = Tuning {
     queued: 0.1,
     unsmoothed: 1.2,
     foreseen: 2 * SECOND,
+    asked_again: SECOND,
     shortest_window: SECOND,
     longest_window: 3 * SECOND,
     most_windows: 3,
