@@ -1,6 +1,7 @@
 """Advice on a run: settings beside what is there, the gain to expect, what could go wrong."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -401,6 +402,19 @@ def test_placeholders_are_shown_and_then_refused_in_one_line(run: Make, tmp_path
     assert "MPTCP endpoint <ipv4 of M>" in result.stdout
     (error,) = result.stderr.splitlines()
     assert error.startswith("mptune: error: home.toml: sites.H.interfaces.M.ipv4: expected an IPv4 address")
+    refused = mptune(place, "--no-look", "--files", tmp_path / "files")
+    assert refused.exit_code == 2 and not (tmp_path / "files").exists()
+
+
+def test_advice_for_a_network_without_machines_is_no_error(run: Make, tmp_path: Path):
+    """A published scenario: what to do next is to probe one's own."""
+    unnamed = re.sub(r"^(ipv4|ipv6|device|ssh) = .*\n", "", NETWORK, flags=re.MULTILINE)
+    place = run(network=unnamed, **MESH)
+    result = mptune(place, "--no-look")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "MPTCP endpoint <ipv4 of M>" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("Next: mptune probe HOST HOST")
+    assert json.loads(mptune(place, "--no-look", "--json").stdout)["hosts"]
     refused = mptune(place, "--no-look", "--files", tmp_path / "files")
     assert refused.exit_code == 2 and not (tmp_path / "files").exists()
 

@@ -74,7 +74,7 @@ def advise(
     They are shown for each machine, with their side effects. Nothing is changed. Each setting is shown
     beside its present value if the machine is this one, or if ssh reaches it. Where the kernel cannot have
     the answer's subflows without a daemon, the predicted loss is shown. Interfaces of which neither address
-    nor device is known get placeholders, and the exit code is 2.
+    nor device is known get placeholders, and the exit code is 2 if the file names some of them.
     """
     from mptune.apply import advice, plan
     from mptune.apply.files import write
@@ -104,12 +104,37 @@ def advise(
         _show(console(), advised)
     if written and not as_json:
         console().print(f"\nWritten to {files}; its README lists the destination of each file.", markup=False)
+    if _is_of_nowhere(advised):
+        if not as_json:
+            console().print(f"\n{_NOWHERE}", markup=False)
+        return
     for host_advice in advised.hosts:
         plan.check(host_advice.plan)
     whole = host is None and opened_by is None and all(one.read for one in advised.hosts)
     if whole and files is None and not as_json:
         more = " --daemon" if daemon else ""
         console().print(f"\nNext: mptune apply {run}{more} --verify --confirm-within 10min", markup=False)
+
+
+#: What follows for a network of which no machine is known.
+_NOWHERE = (
+    "Next: mptune probe HOST HOST --out FILE, for these settings with the addresses of your own machines."
+)
+
+
+def _is_of_nowhere(advised: Advice) -> bool:
+    """True if no machine of the network is named, as in a published scenario: there is nothing to mend."""
+    if any(host.read or host.plan.ssh for host in advised.hosts):
+        return False
+    unknown = {one.placeholder for host in advised.hosts for one in host.plan.unknown}
+    named = [
+        setting[key]
+        for host in advised.hosts
+        for setting in host.plan.settings
+        for key in ("address", "device")
+        if setting.get(key)
+    ]
+    return bool(unknown) and unknown.issuperset(named)
 
 
 def _show(out: Console, advised: Advice) -> None:
