@@ -1,4 +1,4 @@
-"""Answers for messages and for requests between two machines: the main job to its end, without an outage."""
+"""Answers for messages, requests and a mix between two machines: the main job to its end, without outages."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from mptune.optimisation.by_objective import optimise_by_objective
 from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds.hosts import HostsTestbed
-from mptune.trial import Asking, Pattern
+from mptune.trial import Asking, Pattern, Several
 from tests.hosts.world import World
 from tests.plugins.reruns import spoiled
 
@@ -21,6 +21,7 @@ KIB = 2**10
     [
         (Pattern(bytes=200, interval_ns=50 * MS), "delay p99"),
         (Asking(request_bytes=400, response_bytes=16 * KIB), "response mean"),
+        (Several.read("mix:", "2*requests:400B/16KiB+transfer:100KiB"), "response mean"),
     ],
 )
 def test_an_answer_by_an_objective(world: World, topology, workload, objective):

@@ -15,7 +15,7 @@ from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds.hosts import HostsTestbed
-from mptune.trial import Messages, ScriptedAction
+from mptune.trial import Bulk, Messages, Mix, Part, ScriptedAction, Transfer, Video
 from tests.hosts import traffic
 from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent, undisturbed
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink, World
@@ -101,6 +101,43 @@ def test_messages_take_as_long_as_the_faster_path(world, topology):
     assert 9e6 < statistics.median(observation.delays_ns) < 14e6
 
 
+@pytest.mark.measures("how soon programs run when something is due")
+def test_workloads_of_a_mix_share_the_paths(world, topology):
+    """What is judged is the first: its own bytes by path. All messages of the others arrive."""
+    beside = Messages(bytes=200, interval_ns=SECOND // 10, duration_ns=2 * SECOND)
+    parts = (Part(workload=Bulk(duration_ns=2 * SECOND)), Part(workload=beside, connections=2))
+    with hosts(world) as bed:
+        observation = undisturbed(bed, trial(topology, workload=Mix(parts=parts)))
+    first, others = observation.parts
+    assert all(sent(observation).values()) and set(sent(observation)) == {"A-X", "B-X"}
+    assert [one.bytes for one in first.connections] == [observation.in_order_bytes] != [0]
+    assert [len(one.delays_ns) for one in others.connections] == [20, 20]
+
+
+def test_each_of_many_connections_has_both_paths_and_arrives_whole(world, topology):
+    parts = (Part(workload=Transfer(bytes=500_001), connections=8),)
+    with hosts(world) as bed:
+        observation = bed.run(trial(topology, workload=Mix(parts=parts)))
+    assert set(sent(observation)) == {"A-X", "B-X"} and sum(sent(observation).values()) >= 8 * 500_001
+    assert [one.bytes for one in observation.parts[0].connections] == 8 * [500_001]
+    assert observation.metadata["path_manager_problems"] == ""
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
+def test_a_video_rises_to_what_the_paths_carry(world, topology, reverse):
+    """30 Mbit/s are much more than its highest bitrate: the player begins with the lowest and never waits."""
+    ladder = (500_000, 1_000_000, 2_000_000)
+    video = Video(ladder_bps=ladder, segment_ns=SECOND // 2, buffer_ns=2 * SECOND, duration_ns=4 * SECOND)
+    with hosts(world) as bed:
+        observation = bed.run(trial(topology.reversed() if reverse else topology, workload=video))
+    assert observation.failed is None and len(observation.delays_ns) == len(observation.pieces) > 4
+    sizes = [piece.bytes for piece in observation.pieces]
+    assert (sizes[0], sizes[-1]) == (ladder[0] // 16, ladder[-1] // 16)
+    assert sum(sizes) == observation.in_order_bytes
+    asked_ns = [piece.at_ns for piece in observation.pieces]
+    assert asked_ns == sorted(asked_ns)
+
+
 def test_buffers_that_grow_are_limited_for_the_trial_alone(world, topology):
     with hosts(world) as bed:
         observation = bed.run(trial(topology, buffer_mode="auto", buffer_bytes=2**19))
@@ -108,7 +145,8 @@ def test_buffers_that_grow_are_limited_for_the_trial_alone(world, topology):
     assert int(observation.metadata["effective_receiver_rcvbuf"]) <= 2**19
 
 
-def test_connections_of_others_are_left_alone(world, topology):
+@pytest.mark.parametrize("connections", [1, 4])
+def test_connections_of_others_are_left_alone(world, topology, connections):
     """One from before the trial lives through it, one in it and one after it are made as ever.
 
     The kernel's own path manager joins them on alice's second uplink, and must not lose that.
@@ -127,7 +165,8 @@ def test_connections_of_others_are_left_alone(world, topology):
 
         thread = threading.Thread(target=meanwhile)
         thread.start()
-        observation = bed.run(trial(topology, duration_ns=5 * SECOND))
+        workload = Mix(parts=(Part(workload=Bulk(duration_ns=5 * SECOND), connections=connections),))
+        observation = bed.run(trial(topology, workload=workload))
         thread.join()
         assert observation.failed is None and during == [True]
         traffic.exchange(before)
@@ -143,8 +182,9 @@ def _accepted() -> bool:
     return len(sockets.splitlines()) > 1
 
 
-def test_while_data_flow_new_connections_have_their_path_manager_again(world, file):
-    with world.unchanged(), command(file) as program:
+@pytest.mark.parametrize("connections", [1, 3])
+def test_while_data_flow_new_connections_have_their_path_manager_again(world, file, connections):
+    with world.unchanged(), command(file, "--connections", str(connections)) as program:
         carrying(world)
         machines = world.machines.values()
         until(

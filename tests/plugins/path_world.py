@@ -9,7 +9,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,25 +148,25 @@ class World:
     def sender(self, pm: str, **options: Any) -> Child:
         """The sender's side of path management with its assignment, from options of all parts of it."""
         size, honoured = options.pop("transfer_bytes", SATURATED), options.pop("lsrr_honoured", False)
-        port = options.pop("port", None)
+        ports = options.pop("ports", [])
         assigned = Assignment(
             pm=pm, paths=self.paths, transfer_bytes=size, pm_options=options, lsrr_honoured=honoured
         )
         child = self.sites.start_agent("paths", "local")
-        child.tell({"side": "sender", "assignment": assignment.document(assigned), "port": port})
+        child.tell({"side": "sender", "assignment": assignment.document(assigned), "ports": ports})
         return child
 
-    def receiver(self, port: int | None = None) -> Child:
+    def receiver(self, ports: Sequence[int] = ()) -> Child:
         """The receiver's side."""
         child = self.sites.start_agent("paths", "remote")
-        child.tell({"side": "receiver", "port": port})
+        child.tell({"side": "receiver", "ports": list(ports)})
         return child
 
     @contextmanager
     def managed(self, pm: str, **options: Any) -> Iterator["Managed"]:
         """Managers of the sender's and the receiver's connections."""
-        port = options.get("port")
-        with self.sender(pm, **options) as sender, self.receiver(port) as receiver:
+        ports = options.get("ports", ())
+        with self.sender(pm, **options) as sender, self.receiver(ports) as receiver:
             for child in (sender, receiver):
                 child.expect("ready", PATIENCE_S)
             yield Managed(sender, receiver)

@@ -1,10 +1,19 @@
 """Bytes that trials on hosts send: counted against limits of interfaces, announced before trials begin."""
 
+import msgspec
 import pytest
 
 from mptune.errors import Failure, LimitReached
 from mptune.testbeds._hosts_data import Meter, notice
-from mptune.trial import Bulk, Messages, Transfer
+from mptune.trial import (
+    Bulk,
+    ConnectionObservation,
+    Messages,
+    Mix,
+    Part,
+    PartObservation,
+    Transfer,
+)
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
@@ -42,6 +51,25 @@ def test_messages_both_ways_count_twice(topology, trial):
         meter.count(trial(workload=messages), two_hosts.observation("C-X", 10**8))
         sent += meter.sent.values()
     assert sent[1] == 2 * sent[0]
+
+
+def test_connections_count_each_for_itself(trial):
+    """A mix of three transfers has three times their size."""
+    three = Mix(parts=(Part(workload=Transfer(bytes=8 * 10**8), connections=3),))
+    with pytest.raises(LimitReached, match=r"2 GB do not suffice: 0 MB sent, .* up to 2\.8\d GB"):
+        Meter().check(trial(workload=three))
+
+
+def test_workloads_beside_the_first_count_for_every_limited_interface(trial):
+    """Nobody knows by which path they went."""
+    mix = Mix(parts=(Part(workload=Transfer(bytes=10**8)), Part(workload=Transfer(bytes=3 * 10**8))))
+    beside = ConnectionObservation(duration_ns=1, bytes=3 * 10**8, retransmitted=0, delays_ns=[])
+    parts = [PartObservation(connections=[]), PartObservation(connections=[beside])]
+    seen = msgspec.structs.replace(two_hosts.observation("A-X", 10**8), parts=parts)
+    meter = Meter()
+    meter.count(trial(workload=mix), seen)
+    ((_, sent),) = meter.sent.items()
+    assert 3e8 < sent < 3.3e8
 
 
 def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):

@@ -110,6 +110,7 @@ def test_connections_of_others_are_the_last_and_one_that_never_began_has_nothing
     flows = tuple(TcpBackground(path=path, cc="reno") for path in ("A-X", "B-X"))
     asked = trial((2, BULK), background=flows)
     outcome = Outcome(result=result(), beside=[result(), result(700), None])
+    assert [one.bytes for one in background_of(asked, Outcome())] == [0] * len(flows)  # it never began
     found = background_of(asked, outcome)
     assert [(one.path, one.bytes, one.retransmitted) for one in found] == [("A-X", 700, 1), ("B-X", 0, 0)]
 

@@ -4,6 +4,7 @@ They are those of a mix, and TCP connections of others in its network. The first
 here: its clock is the trial's (`mptune.linux.kernel_trial`).
 """
 
+import resource
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -14,6 +15,11 @@ from mptune.errors import TrialError
 from mptune.linux.meter import STEP_S, Meter
 from mptune.linux.talker import Message, Talker
 from mptune.linux.venue import Venue
+
+#: Open files of this process for each connection: its two halves have up to three pipes or files each.
+_FILES = 8
+#: Open files for everything else.
+_OTHER_FILES = 256
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +46,15 @@ class Others:
     Attributes
     ----------
     results : of each the meter's result; None while it has none.
+
+    Raises
+    ------
+    TrialError : this process may not have as many open files as it takes.
     """
 
     def __init__(self, plans: Sequence[Beside], venue: Venue, stack: ExitStack) -> None:
+        if plans:
+            _admit(len(plans))
         self._plans = plans
         self._meters = [
             Meter(
@@ -53,6 +65,10 @@ class Others:
         ]
         self._waiting = list(range(len(plans)))
         self.results: list[Message | None] = [None] * len(plans)
+        #: Ends that do not have their connection yet, by its number: of those that are measured.
+        self._waiting_for = {
+            number: {"connected", "accepted"} for number, plan in enumerate(plans) if plan.is_measured
+        }
 
     @property
     def halves(self) -> list[Talker]:
@@ -69,6 +85,16 @@ class Others:
         """Every measured connection has its result."""
         numbered = zip(self._plans, self.results, strict=True)
         return all(result is not None for plan, result in numbered if plan.is_measured)
+
+    @property
+    def ports(self) -> list[int]:
+        """Ports of the receivers, once they listen."""
+        return [meter.port for meter in self._meters]
+
+    @property
+    def connecting(self) -> bool:
+        """A measured connection is not there at both ends yet, and may still come."""
+        return bool(self._waiting_for)
 
     @property
     def due_s(self) -> Iterator[float]:
@@ -100,12 +126,21 @@ class Others:
         """
         for number, meter in enumerate(self._meters):
             for message in meter.take():
+                self._note(number, message["event"])
                 if message["event"] == "result":
                     self.results[number] = message
                 elif message["event"] == "error":
                     raise TrialError(message["reason"], "refused")
             if self.results[number] is None:
                 meter.check()
+
+    def _note(self, number: int, event: str) -> None:
+        """Which ends have a connection; one with a result has begun, or never will."""
+        if number in self._waiting_for:
+            left = set() if event == "result" else self._waiting_for[number] - {event}
+            self._waiting_for[number] = left
+            if not left:
+                del self._waiting_for[number]
 
     def conclude(self) -> None:
         """End those of others, and keep what they have measured; one that never began has nothing."""
@@ -122,3 +157,20 @@ class Others:
         for number, meter in enumerate(self._meters):
             if self.results[number] is None and number not in self._waiting:
                 self.results[number] = meter.salvage()
+
+
+def _admit(connections: int) -> None:
+    """Let this process have the open files of so many connections.
+
+    Raises
+    ------
+    TrialError : they are more than it may have.
+    """
+    needed = _FILES * connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        reason = f"{connections + 1} connections take {needed} open files, this program may have {hard}"
+        raise TrialError(f"{reason} (ulimit -Hn)", "refused")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

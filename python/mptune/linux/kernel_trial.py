@@ -161,6 +161,7 @@ class _Course:
         self._handshake_ns = 0
         #: Ends that do not have the connection yet.
         self._waiting_for = {"connected", "accepted"}
+        self._closed = False
 
     def run(self) -> None:
         """Run all steps in order, and fill the outcome.
@@ -214,14 +215,15 @@ class _Course:
         self._meter.listen(plan.meter, plan.address, plan.joins)
         self._others.listen()
         venue.open()
-        # All connections, where there are several: nobody else's can be there.
-        port = None if plan.beside else self._meter.port
+        # Programs may have several, which nobody knows.
+        own = self._meter.port
+        ports = [] if own is None else [own, *self._others.ports]
         of_sender: Message = {
             "side": "sender",
             "assignment": assignment.document(plan.assignment),
-            "port": port,
+            "ports": ports,
         }
-        of_receiver: Message = {"side": "receiver", "port": port}
+        of_receiver: Message = {"side": "receiver", "ports": ports}
         for manager, configuration in zip(self._managers, (of_sender, of_receiver), strict=False):
             manager.tell(configuration)
         venue.confirm()
@@ -254,6 +256,7 @@ class _Course:
             for message in self._meter.take():
                 self._hear_meter(message)
             self._others.hear()
+            self._close()
             for talker in others:
                 for message in talker.take():
                     self._hear(talker, message)
@@ -273,10 +276,7 @@ class _Course:
                 self._tell_manager({"action": _OF_PATHS[action], "path": label})
 
     def _hear_meter(self, message: Message) -> None:
-        if message["event"] in self._waiting_for:
-            self._waiting_for.discard(message["event"])
-            if not self._waiting_for:
-                self._venue.close()
+        self._waiting_for.discard(message["event"])
         match message["event"]:
             case "result":
                 self._outcome.result = message
@@ -288,6 +288,12 @@ class _Course:
                 self._tell_manager({"action": "sent", "bytes": message["bytes"]})
             case "error":
                 raise TrialError(message["reason"], "refused")
+
+    def _close(self) -> None:
+        """Later connections are no longer the path managers', once both ends have all of the trial's."""
+        if not (self._closed or self._waiting_for or self._others.connecting):
+            self._closed = True
+            self._venue.close()
 
     def _tell_manager(self, message: Message) -> None:
         for manager in self._managers[:1]:  # the sender's, if there is one

@@ -89,7 +89,7 @@ class Venue(Protocol):
         ...
 
     def close(self) -> None:
-        """The connection is there at both ends: later ones are no longer the path managers'."""
+        """All connections are there at both ends: later ones are no longer the path managers'."""
         ...
 
     def look(self) -> None:

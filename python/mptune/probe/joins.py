@@ -84,8 +84,8 @@ def _managed(machines: Mapping[End, Changing], task: Assignment, port: int) -> I
         for machine in machines.values():
             _choose(machine, stack)
         sender, receiver = (stack.enter_context(machines[end].start("paths", "path manager")) for end in ENDS)
-        sender.tell({"side": "sender", "assignment": assignment.document(task), "port": port})
-        receiver.tell({"side": "receiver", "port": port})
+        sender.tell({"side": "sender", "assignment": assignment.document(task), "ports": [port]})
+        receiver.tell({"side": "receiver", "ports": [port]})
         for talker in (sender, receiver):
             talker.expect("ready", STEP_S)
         yield sender

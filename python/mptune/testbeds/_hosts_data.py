@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Observation, Trial, Workload
+from mptune.trial import Mix, Observation, Trial, Workload, judged
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -79,7 +79,7 @@ def check(trial: Trial, times: int = 1, sent: Sent = MappingProxyType({})) -> No
     """
     for site, interface, way in _limited(trial.topology):
         key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
-        if trial.workload.size is None and f"{key}.{way}" in trial.topology.missing:
+        if _sized(trial.workload) is None and f"{key}.{way}" in trial.topology.missing:
             expected = f"expected a rate, needed by {key}.max_data; `mptune probe` measures it"
             raise InputError(trial.topology.file, f"{key}.{way}", expected)
         limit, before = interface.max_data_bytes or 0, sent.get(_name(site, interface), 0)
@@ -99,8 +99,21 @@ def _sent(trial: Trial, observation: Observation, interface: Interface, way: str
     side = 0 if way == "up" else 1
     ends = {path.label: (path.local.abbr, path.remote.abbr) for path in trial.topology.paths}
     mine = [subflow for subflow in observation.subflows if ends[subflow.path][side] == interface.abbr]
+    own = judged(trial.workload)
+    sent = sum(_with_headers(own, subflow.bytes) + _PACKET * subflow.retransmitted for subflow in mine)
+    if not isinstance(trial.workload, Mix):
+        return sent
+    # Of the other workloads nobody knows by which paths they went.
+    return min(sent + _beside(trial.workload, observation), max(sent, at_most(trial, interface, way)))
+
+
+def _beside(mix: Mix, observation: Observation) -> int:
+    """Bytes that the other workloads of a mix sent, over all paths together."""
+    others = zip(mix.parts[1:], observation.parts[1:], strict=True)
     return sum(
-        _with_headers(trial.workload, subflow.bytes) + _PACKET * subflow.retransmitted for subflow in mine
+        _with_headers(part.workload, connection.bytes) + _PACKET * connection.retransmitted
+        for part, seen in others
+        for connection in seen.connections
     )
 
 
@@ -165,16 +178,24 @@ def _share(limit: int | None, before: int, to_come: int | None) -> str:
 
 def _to_come(rate_bps: int | None, sending: Workload | None) -> int | None:
     """Bytes that are sent at most over a link of a rate; None if that is not known."""
-    if sending is None or (rate_bps is None and sending.size is None):
+    if sending is None or (rate_bps is None and _sized(sending) is None):
         return None
     return round(_wire_bytes(sending, rate_bps or 0))
 
 
 def _wire_bytes(workload: Workload, rate_bps: int) -> float:
     """Bytes on the wire, without retransmissions: of what has a size, or of a link that is never idle."""
-    if workload.size is not None:
-        return _with_headers(workload, workload.size)
-    return rate_bps * workload.limit_ns / 8e9
+    size = _sized(workload)
+    return rate_bps * workload.limit_ns / 8e9 if size is None else size
+
+
+def _sized(workload: Workload) -> int | None:
+    """Bytes on the wire of what has a size, of all connections together; None of anything else."""
+    if isinstance(workload, Mix):
+        sizes = [(part.connections, _sized(part.workload)) for part in workload.parts]
+        known = [number * size for number, size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+    return None if workload.size is None else _with_headers(workload, workload.size)
 
 
 def _with_headers(workload: Workload, payload: int) -> int:

@@ -87,7 +87,7 @@ def check(
     for name, expected in trial.path_parameters.misfits((trial.cc,)):
         raise InputError(f"--{name}", "", expected)
     if isinstance(trial.workload, Mix):
-        _check_mix(trial, trial.workload, testbed)
+        _check_mix(trial, trial.workload)
     if trial.protocol == "tcp":
         _check_tcp(trial)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
@@ -114,11 +114,8 @@ def _check_memory(trial: Trial, memory_bytes: int) -> None:
     raise InputError("--buffer", "", f"expected at most {largest}, {room}; found {found}")
 
 
-def _check_mix(trial: Trial, mix: Mix, testbed: str) -> None:
+def _check_mix(trial: Trial, mix: Mix) -> None:
     """Refuse what a pair of processes for each connection cannot do."""
-    if testbed == "hosts":
-        expected = "expected a single connection between hosts: several are for emulated networks"
-        raise InputError("--workload", "", expected)
     if mix.connections > MOST_CONNECTIONS:
         expected = f"expected at most {MOST_CONNECTIONS}, found {mix.connections}"
         raise InputError("--connections", "", expected)

@@ -76,9 +76,9 @@ def parts_of(trial: Trial, outcome: Outcome) -> list[PartObservation]:
 
 
 def background_of(trial: Trial, outcome: Outcome) -> list[BackgroundObservation]:
-    """TCP connections of others, in their order."""
+    """TCP connections of others, in their order; of a trial that ended before there were any without data."""
     flows = others(trial)
-    results = outcome.beside[len(outcome.beside) - len(flows) :] if flows else []
+    results = outcome.beside[len(outcome.beside) - len(flows) :] if outcome.beside else [None] * len(flows)
     return [
         BackgroundObservation(
             path=flow.path,

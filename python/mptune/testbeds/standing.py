@@ -202,8 +202,8 @@ def standing(
         managers = [stack.enter_context(venue.start("paths", side)) for side in addresses.SIDES]
         venue.prepare()
         venue.lay_out()
-        managers[0].tell({"side": "sender", "assignment": assignment.document(plan.assignment), "port": None})
-        managers[1].tell({"side": "receiver", "port": None})
+        managers[0].tell({"side": "sender", "assignment": assignment.document(plan.assignment)})
+        managers[1].tell({"side": "receiver"})
         for manager in managers:
             manager.expect("ready", _READY_S)
         venue.begin(())

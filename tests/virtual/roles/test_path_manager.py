@@ -277,7 +277,7 @@ def test_two_connections_at_once_are_managed_apart(world):
 
 def test_with_a_port_only_connections_to_it_are_managed(world):
     with (
-        world.managed("fullmesh", port=5_999) as managed,
+        world.managed("fullmesh", ports=[5_999]) as managed,
         world.transfer(port=5_998) as other,
         world.transfer(port=5_999),
     ):

@@ -107,6 +107,8 @@ impl<'a> Session<'a> {
         };
         let journal =
             Journal::new(&directory).map_err(|error| undo::Error::io(Path::new("/proc"), error))?;
+        // Each role has three pipes, and of many connections each has a role.
+        sys::descriptors();
         let output = control.output().try_clone_to_owned()?;
         control.tell(&Message::Hello(&hello(recovered)));
         let (guardian, roles, heard_ns) = (None, Roles::default(), sys::boottime_ns());

@@ -54,8 +54,6 @@ const MOST_HAPPENINGS: usize = 4096;
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
     policies: Box<dyn Policies>,
-    /// Of the connections that it manages, at the end that accepts them; none for any.
-    port: Option<u16>,
     /// For paths that are not known beforehand.
     host: Option<Rc<dyn Hosting>>,
     happenings: VecDeque<Happening>,
@@ -96,14 +94,13 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts watching; with a port only connections to it are managed.
+    /// Starts watching.
     ///
     /// # Errors
     /// The kernel has no path management.
-    pub fn open(policies: Box<dyn Policies>, port: Option<u16>) -> Result<Self, Error> {
+    pub fn open(policies: Box<dyn Policies>) -> Result<Self, Error> {
         Ok(Self {
             policies,
-            port,
             host: None,
             happenings: VecDeque::new(),
             told: HashSet::new(),
@@ -137,7 +134,7 @@ impl Manager {
     /// # Errors
     /// The kernel has no path management.
     pub fn of_host(policies: Box<dyn Policies>, host: Rc<dyn Hosting>) -> Result<Self, Error> {
-        let mut manager = Self { host: Some(host), ..Self::open(policies, None)? };
+        let mut manager = Self { host: Some(host), ..Self::open(policies)? };
         manager.resync = Resync::now_and_then();
         manager.take_over()?;
         Ok(manager)
@@ -153,7 +150,7 @@ impl Manager {
         kernel: Box<dyn Executor>,
     ) -> Result<Self, Error> {
         let resync = Resync::now_and_then();
-        Ok(Self { host: Some(host), kernel, all: false, resync, ..Self::open(policies, None)? })
+        Ok(Self { host: Some(host), kernel, all: false, resync, ..Self::open(policies)? })
     }
 
     /// From now on this connection is managed, or none.
@@ -345,10 +342,6 @@ impl Manager {
 
     fn create(&mut self, token: u32, opened: &Opened) {
         let pair = opened.pair;
-        let accepting = if opened.server_side { pair.local } else { pair.remote };
-        if self.port.is_some_and(|port| port != accepting.port()) {
-            return;
-        }
         if !self.all && self.only != Some(token) {
             return;
         }

@@ -37,7 +37,7 @@ pub mod survey;
 use self::assignment::Specification;
 use self::manager::Manager;
 use self::policies::One;
-use self::protocol::{AtReceiver, AtSender, Config, Message};
+use self::protocol::{AtReceiver, AtSender, Config, Message, Ports};
 use self::receiver::Receiver;
 use crate::control::{self, Control, Input};
 use crate::kernel::error as kernel;
@@ -87,21 +87,17 @@ pub fn main() -> i32 {
 
 fn run(control: &mut Control) -> Result<(), Error> {
     match control.configuration()? {
-        Config::Sender { assignment, port } => manage(control, assignment, port),
-        Config::Receiver { port } => accept(control, port),
+        Config::Sender { assignment, ports } => manage(control, assignment, ports),
+        Config::Receiver { ports } => accept(control, ports),
     }
 }
 
 /// The sender's side.
-fn manage(
-    control: &mut Control,
-    specification: Specification,
-    port: Option<u16>,
-) -> Result<(), Error> {
+fn manage(control: &mut Control, specification: Specification, ports: Ports) -> Result<(), Error> {
     let assignment = specification.checked()?;
     check_settings("sender")?;
-    let policies = One { assignment: assignment.clone(), port };
-    let mut manager = Manager::open(Box::new(policies), None)?;
+    let policies = One { assignment: assignment.clone(), ports };
+    let mut manager = Manager::open(Box::new(policies))?;
     control.tell(&Message::Ready);
     while let Some(command) = next(control, &mut manager)? {
         match command {
@@ -136,9 +132,9 @@ fn next(control: &mut Control, manager: &mut Manager) -> Result<Option<AtSender>
 }
 
 /// The receiver's side.
-fn accept(control: &mut Control, port: Option<u16>) -> Result<(), Error> {
+fn accept(control: &mut Control, ports: Ports) -> Result<(), Error> {
     check_settings("receiver")?;
-    let mut receiver = Receiver::open(port)?;
+    let mut receiver = Receiver::open(ports)?;
     control.tell(&Message::Ready);
     loop {
         let mut watches = [Watch { fd: receiver.events(), events: libc::POLLIN, ready: false }];

@@ -1,6 +1,7 @@
 //! Choice of a connection's policy: the seam between the manager and those who know policies.
 
 use super::assignment::Assignment;
+use super::protocol::Ports;
 use crate::kernel::pair::Pair;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -39,13 +40,13 @@ impl<P: Policies + ?Sized> Policies for Rc<P> {
 pub struct One {
     /// Their assignment.
     pub assignment: Assignment,
-    /// The receiver's port; none for any.
-    pub port: Option<u16>,
+    /// The receiver's ports.
+    pub ports: Ports,
 }
 
 impl Policies for One {
     fn assignment(&self, opened: &Opened) -> Option<Assignment> {
-        let is_its_port = self.port.is_none_or(|port| port == opened.pair.remote.port());
+        let is_its_port = self.ports.have(opened.pair.remote.port());
         let known = is_its_port && !opened.server_side;
         (known && self.assignment.path_of(&opened.pair).is_some()).then(|| self.assignment.clone())
     }

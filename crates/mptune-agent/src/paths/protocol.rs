@@ -1,7 +1,7 @@
 //! The lines of JSON of role `paths`.
 //!
 //! ```text
-//! in   {"side": "sender", "assignment": {...}, "port": 40123}    or {"side": "receiver", "port": 40123}
+//! in   {"side": "sender", "assignment": {...}, "ports": [40123]}    or {"side": "receiver", "ports": [40123]}
 //! out  {"event": "ready"}
 //! in   {"action": "sent", "bytes": 524288}
 //! in   {"action": "withdraw", "path": <label>}    or "readmit", "remove", "add"
@@ -11,7 +11,7 @@
 //! out  {"event": "error", "reason": "..."} instead of any of them, and status 1
 //! ```
 //!
-//! With a port, which is the receiver's, connections to or from any other are left alone. On the receiver's
+//! With ports, which are the receiver's, connections to or from any other are left alone. On the receiver's
 //! side "remove" and "add" name one of its own addresses, and a report has how many
 //! connections were accepted. The end of the input and SIGTERM are "stop".
 
@@ -23,7 +23,19 @@ use crate::kernel::diag::Statistics;
 use crate::kernel::pair::Pair;
 use mptune_core::pathmanager::State;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+/// Ports at which the receiver accepts connections; without any it may be every port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Ports(BTreeSet<u16>);
+
+impl Ports {
+    /// Connections that arrive at a port are among those that are meant.
+    pub fn have(&self, port: u16) -> bool {
+        self.0.is_empty() || self.0.contains(&port)
+    }
+}
 
 /// The first line.
 #[derive(Deserialize)]
@@ -33,15 +45,15 @@ pub enum Config {
     Sender {
         /// Their assignment.
         assignment: Specification,
-        /// The receiver's port; none for all connections between addresses of the assignment.
+        /// The receiver's ports, of connections between addresses of the assignment.
         #[serde(default)]
-        port: Option<u16>,
+        ports: Ports,
     },
     /// The side that accepts them.
     Receiver {
-        /// Its port; none for all connections.
+        /// Its ports.
         #[serde(default)]
-        port: Option<u16>,
+        ports: Ports,
     },
 }
 

@@ -1,7 +1,7 @@
 //! The receiver's side: the kernel accepts further subflows as long as its events have a listener, and
 //! an address may also go away here.
 
-use super::protocol::Message;
+use super::protocol::{Message, Ports};
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::commands::Commands;
 use crate::kernel::mptcp_pm::events::{Change, Event, Events};
@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Every connection that this side accepts after `open`.
 pub struct Receiver {
-    /// Address at which they are accepted; none for any.
-    port: Option<u16>,
+    /// Ports at which they are accepted.
+    ports: Ports,
     events: Events,
     commands: Commands,
     /// By token, the addresses where subflows were accepted, with the numbers the kernel gave them.
@@ -23,13 +23,13 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts listening; with a port only connections that arrive there count.
+    /// Starts listening; only connections that arrive at these ports count.
     ///
     /// # Errors
     /// The kernel has no path management.
-    pub fn open(port: Option<u16>) -> Result<Self, Error> {
+    pub fn open(ports: Ports) -> Result<Self, Error> {
         Ok(Self {
-            port,
+            ports,
             events: Events::open()?,
             commands: Commands::open()?,
             live: BTreeMap::new(),
@@ -51,7 +51,7 @@ impl Receiver {
         for event in events {
             match event {
                 Event::Created { token, pair, server_side: true }
-                    if self.port.is_none_or(|port| port == pair.local.port()) =>
+                    if self.ports.have(pair.local.port()) =>
                 {
                     self.accepted += 1;
                     self.live.insert(token, BTreeMap::new());
