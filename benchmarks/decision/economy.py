@@ -65,7 +65,7 @@ from benchmarks.decision._cases import (
     sources,
     stored_case,
 )
-from benchmarks.decision._corpus import is_kept
+from benchmarks.decision._corpus import SMALL, WHOLE, is_kept
 from benchmarks.decision._figure import draw
 from benchmarks.decision._replay import LARGER, ROOM
 from benchmarks.shared import docs
@@ -91,14 +91,15 @@ def networks(asked: argparse.Namespace) -> list[Network]:
     """The requested networks; with --kept only those with a grid."""
     if asked.kernel:
         return [Network(load(name), "kernel") for name in asked.kernel]
+    extent = SMALL if asked.small else WHOLE
     drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
     scenarios = [] if asked.random_only else [load(name) for name in shipped()]
     stacks = asked.stack or ["linux"]
-    every = [Network(scenario, stack) for stack in stacks for scenario in scenarios]
+    every = [Network(scenario, stack, extent) for stack in stacks for scenario in scenarios]
     # Random networks are nobody's measurements: under the present stack alone.
-    every += [Network(topology, stacks[0]) for topology in drawn]
+    every += [Network(topology, stacks[0], extent) for topology in drawn]
     every = [network for network in every if not asked.only or network.topology.name in asked.only]
-    return [network for network in every if not asked.kept or is_kept(network.topology, network.stack)]
+    return [network for network in every if not asked.kept or is_kept(*network)]
 
 
 def contestants(asked: argparse.Namespace) -> Iterator[str]:
@@ -288,7 +289,7 @@ def claimed(case: Case, mark: float) -> list[tuple[bool, float]]:
     return [(right, room) for right, room in pairs if right is not None and room is not None]
 
 
-TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior")
+TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior", "adaptive, learnt prior")
 
 
 def target_rows(replayed: Sequence[Case], mark: float) -> list[list[str]]:
@@ -482,6 +483,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--networks", type=int, default=30, help="number of random networks")
     parser.add_argument("--seed", type=int, default=501, help="seed of the first random network")
     parser.add_argument("--random-only", action="store_true", help="no shipped scenarios")
+    parser.add_argument("--small", action="store_true", help="grids of a sixteenth of the trials, of 10 s")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
     parser.add_argument("--kept", action="store_true", help="only networks whose grids are there")
     parser.add_argument("--kernel", action="append", metavar="NETWORK", help="a grid of this kernel; repeat")

@@ -24,6 +24,7 @@ from mptune.runner.running import Advance
 from mptune.testbeds import Today, congestion_controls, only_stack
 from mptune.topology import Topology
 from mptune.trial import FIXED, Bulk, Combination, Configuration, Described, Record, Transfer, Workload
+from mptune.trial.stacks import DEFAULT_STACK, STACKS
 from mptune.units import MIB, format_size
 
 #: Buffers that a response model wants at least.
@@ -183,6 +184,17 @@ class Job:
     def wants_prior(self) -> bool:
         """True if they would guide it, if the simulator knew the network."""
         return self.options.learns and self.options.prior and self.is_real
+
+    @property
+    def has_learnt_prior(self) -> bool:
+        """True if predictions learnt from simulated trials guide the strategy: in the simulator, if wanted.
+
+        Not for what they were not learnt from: other stacks, and buffers that grow at both ends.
+        """
+        options = self.options
+        learnt = options.stack.chosen() == STACKS[DEFAULT_STACK]
+        sized = options.grows_at_sender or options.mode_of_trials == FIXED
+        return options.learns and options.learnt_prior and not self.is_real and learnt and sized
 
     @property
     def brief(self) -> Bulk:

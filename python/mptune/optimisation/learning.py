@@ -80,20 +80,29 @@ class _Sweep:
         self._arms = Arms(job, impacts)
         self._known: list[_Measured] = []
         self._spent_s = 0.0
-        self._prior = None
+        self._prior = self._learnt = None
+        options = job.options
         if job.has_prior:
-            options = job.options
             self._prior = Prior(job.topology, job.configuration, options.duration_ns, options.seed)
+        elif job.has_learnt_prior:
+            # Imported here because numpy loads slowly.
+            from mptune.optimisation.learnt_prior import LearntPrior
+
+            self._learnt = LearntPrior(job.topology, grown=options.grows_at_sender)
         self._ended = "certain"
         self.steps: list[Step] = []
 
     def predict(self, progress: Advance | None = None) -> tuple[tuple[float, ...], ...]:
-        """The simulator's predictions for the question as it is now; none where it is the testbed itself."""
-        return (
-            ()
-            if self._prior is None
-            else self._prior.rows(self._arms.combinations, self._arms.buffers, progress)
-        )
+        """The predictions for the question as it is now, if there are any."""
+        if self._prior is not None:
+            return self._prior.rows(self._arms.combinations, self._arms.buffers, progress)
+        return () if self._learnt is None else self._learnt.rows(self._arms.arms(), self._arms.buffers)
+
+    def _error(self) -> tuple[float, float] | None:
+        """How wrong they are, if that is known."""
+        if self._prior is not None:
+            return self._prior.error(self._arms.combinations, self._arms.buffers)
+        return None if self._learnt is None else self._learnt.error
 
     def run(self, progress: Advance | None) -> None:
         """Ask until nothing is asked, then for what is beside the answer."""
@@ -140,9 +149,7 @@ class _Sweep:
             budget_s=None if budget_s is None else max(0.0, budget_s),
             seed=options.seed,
             prior=self.predict(),
-            prior_error=None
-            if self._prior is None
-            else self._prior.error(self._arms.combinations, self._arms.buffers),
+            prior_error=self._error(),
         )
         strategy = create(options.chosen_strategy, question)
         strategy.tell(list(self._told()))
@@ -214,7 +221,7 @@ class _Sweep:
                     among=len(self._arms.combinations),
                     buffers=(low, high),
                     more_s=verdict.more_s,
-                    prior=verdict.prior,
+                    prior=f"learnt, {verdict.prior}" if verdict.prior and self._learnt else verdict.prior,
                     drift=None if verdict.drift is None else verdict.drift.change,
                 )
             )

@@ -16,6 +16,7 @@ from mptune.optimisation.limits import Limit
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import SWITCH, TOGGLE, Kind, Option, choice, confidence, count, rate, share, time
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.priors import Learnt, Simulated
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
@@ -292,16 +293,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             key="trials.certainty",
         ),
     ] = 0.95
-    prior: Annotated[
-        bool,
-        Option(
-            TOGGLE,
-            "On a real testbed, look first where the simulator of the same topology finds the answer; if "
-            "measurements contradict it, it is dropped.",
-            key="trials.prior",
-            rare=True,
-        ),
-    ] = True
+    prior: Simulated = True
+    learnt_prior: Learnt = False
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()
