@@ -49,7 +49,7 @@ MAIN = 1650
 MOST = MARKS[-1]
 
 #: Small grids are asked for no longer: trials are half as long, and there are fewer to choose from.
-SMALL_MOST = 1296
+SMALL_MOST = 780
 
 #: Slow optimisers have this much, and are replayed less often.
 SLOW_MOST = 1944

@@ -188,15 +188,17 @@ def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
             docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(cases)))
         return
     console.print(table(COLUMNS, rows(cases, asked.mark)))
+    console.print(table(*sooner(cases)))
     console.print(table(TARGETS, target_rows(cases, asked.mark)))
-    figure = FIGURE if asked.write_docs and not asked.kernel else RESULTS / f"{asked.out}.svg"
+    aside = "kernel" if asked.kernel else "small" if asked.small else ""
+    figure = FIGURE if asked.write_docs and not aside else RESULTS / f"{asked.out}.svg"
     figure.write_text(draw(points(cases)), encoding="utf-8")
     print(f"written to {figure}")
     if asked.write_docs:
-        docs.replace(
-            PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(cases, asked.mark))
-        )
-        if not asked.kernel:
+        docs.replace(PAGE, aside or "economy", markdown(COLUMNS, rows(cases, asked.mark)))
+        if asked.small:
+            docs.replace(PAGE, "small, sooner", markdown(*sooner(cases)))
+        elif not asked.kernel:
             docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(cases, asked.mark)))
         print(f"written to {PAGE}")
 
@@ -396,6 +398,32 @@ def loss(case: Case, mark: float) -> float:
             ]
         )
     )
+
+
+#: Marks of the loss over time: after so many trials the answers differ most.
+SOON = (84, 126, 168, 231, 300, 450, 600, 780)
+
+
+def sooner(cases: Sequence[Case]) -> tuple[list[str], list[list[str]]]:
+    """Mean loss at early marks, networks with less and more than without a prior, and the time to the end."""
+    by = by_contestant(cases)
+    without = {case.network: case for case in by.get("adaptive", [])}
+    lines = []
+    for name, ones in by.items():
+        losses = [share(float(np.mean([loss(case, mark) for case in ones])), 1) for mark in SOON]
+        pairs = [(case, without[case.network]) for case in ones if case.network in without]
+        gaps = [[loss(one, mark) - loss(other, mark) for one, other in pairs] for mark in COMPARED]
+        counts = [
+            f"{sum(gap < -TELLING for gap in some)} : {sum(gap > TELLING for gap in some)}" for some in gaps
+        ]
+        ends = f"{np.median([seconds for case in ones for seconds in case.spent_s]):.0f} s"
+        lines.append([name, *losses, *(counts if name != "adaptive" else ["-"] * len(counts)), ends])
+    heads = ["strategy", *(f"{mark} s" for mark in SOON), *(f"better : worse, {mark} s" for mark in COMPARED)]
+    return [*heads, "ends after"], lines
+
+
+#: Marks at which networks are compared one by one, and the difference of the loss that counts.
+COMPARED, TELLING = (126, 300), 0.001
 
 
 CLAIMS = (

@@ -4,9 +4,10 @@ Trials are simulated in random networks: any subflows with a path manager (FullM
 six congestion controls, a buffer, fixed ones or such that grow at the sender, 10 s, stack `linux`. They are
 kept under target/benchmarks/learnt, so that an interrupted run continues. Small networks of rectified units
 learn the square root of the throughput, as a share of what the links give. One network in eight is not learnt
-from: the error there is in the file too, and printed beside that of a guess that all links are full.
+from: the error there is in the file too, and printed beside that of a guess that all links are full, and
+with --again beside that of another run.
 
-    python -m benchmarks.decision.learning [--networks N] [--write]
+    python -m benchmarks.decision.learning [--networks N] [--again N] [--write]
 """
 
 import argparse
@@ -104,7 +105,7 @@ class Trial(NamedTuple):
     mbps: float | None
 
 
-def measured(seed: int) -> list[Trial]:
+def measured(seed: int, base_seed: int = 3) -> list[Trial]:
     """Trials of a network."""
     topology, ones = random_network(seed), []
     bench = Bench(topology, STACKS["linux"], TrialRunner(create("simulated"), workers=1), Plan(), Reporter())
@@ -120,7 +121,7 @@ def measured(seed: int) -> list[Trial]:
             return None
         return math.fsum(observation.bins) * 8e-6 / SECONDS
 
-    planned = [plan_run(topology, one, purpose="train", run=0, base_seed=3).trial for one in ones]
+    planned = [plan_run(topology, one, purpose="train", run=0, base_seed=base_seed).trial for one in ones]
     values = reduce_trials(bench.runner.testbed, planned, throughput, workers=1)
     every = zip(drawn(topology, seed), values, strict=True)
     return [Trial(seed, one, value) for one, value in every]
@@ -217,10 +218,11 @@ def _written(matrix: np.ndarray) -> str:
 
 def errors(learnt: Learnt, data: Data) -> Floats:
     """Errors as shares of the largest throughput of each network, its level being known."""
-    return _apart(learnt.predicted(data.features) * data.mbps, data)
+    return apart(learnt.predicted(data.features) * data.mbps, data)
 
 
-def _apart(expected: Floats, data: Data) -> Floats:
+def apart(expected: Floats, data: Data) -> Floats:
+    """The same of any expectation, Mbit/s."""
     found: list[Floats] = []
     for seed in np.unique(data.seeds):
         own = data.seeds == seed
@@ -238,7 +240,7 @@ def main() -> int:
     print(f"learnt from {learnt.trials} trials of {learnt.networks} networks")
     others = data.some(data.seeds % HELD_OUT == 0)
     far = errors(learnt, others)
-    nothing = _apart(others.mbps, others)
+    nothing = apart(others.mbps, others)
     kinds = {
         "all": np.full(len(far), True),
         **{f"cc {cc}": others.features[:, place] > 0 for place, cc in enumerate(CONTROLS, -9)},
@@ -250,6 +252,14 @@ def main() -> int:
         print(
             f"{name:14} {which.sum():6} trials: {_ends(far[which])}; all links full: {_ends(nothing[which])}"
         )
+    if asked.again:
+        seeds = np.unique(others.seeds)[: asked.again]
+        once = others.some(np.isin(others.seeds, seeds))
+        twice = Data.of([trial for seed in seeds.tolist() for trial in measured(seed, base_seed=4)])
+        print(
+            f"{'another run':14} {len(once.seeds):6} trials: {_ends(apart(twice.shares * twice.mbps, once))}"
+        )
+        print(f"{'the learnt':14} {len(once.seeds):6} trials: {_ends(errors(learnt, once))}")
     text = msgspec.json.encode(learnt)
     print(f"{len(text) / 1e6:.2f} MB")
     if asked.write:
@@ -268,7 +278,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--networks", type=int, default=1500, help="number of networks")
+    parser.add_argument("--networks", type=int, default=578, help="number of networks")
+    parser.add_argument("--again", type=int, default=0, help="networks whose trials are done twice")
     parser.add_argument("--write", action="store_true", help="write the shipped file too")
     return parser.parse_args()
 
