@@ -38,7 +38,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
             docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(cases)))
         return
     console.print(table(COLUMNS, rows(cases, asked.mark)))
-    console.print(table(*sooner(cases)))
+    console.print(table(*sooner(cases, asked.mark)))
     console.print(table(TARGETS, target_rows(cases, asked.mark)))
     aside = "kernel" if asked.kernel else "small" if asked.small else ""
     figure = FIGURE if asked.write_docs and not aside else RESULTS / f"{asked.out}.svg"
@@ -197,7 +197,7 @@ def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
     if asked.write_docs:
         docs.replace(PAGE, aside or "economy", markdown(COLUMNS, rows(cases, asked.mark)))
         if asked.small:
-            docs.replace(PAGE, "small, sooner", markdown(*sooner(cases)))
+            docs.replace(PAGE, "small, sooner", markdown(*sooner(cases, asked.mark)))
         elif not asked.kernel:
             docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(cases, asked.mark)))
         print(f"written to {PAGE}")
@@ -309,9 +309,7 @@ def target_rows(replayed: Sequence[Case], mark: float) -> list[list[str]]:
         return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else share(value, 1)
 
     def faster(ones: Sequence[Case]) -> str:
-        gains = speeds(ones, [case for name in RIVALS for case in cases.get(name, [])], mark)
-        name = min(gains, key=lambda rival: gains[rival], default="")
-        return f"{gains[name]:.1f} ({name})" if gains else "-"
+        return best_rival(ones, cases, mark)
 
     return [
         line(
@@ -367,6 +365,13 @@ def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> 
     return medians
 
 
+def best_rival(ones: Sequence[Case], cases: Mapping[str, Sequence[Case]], mark: float) -> str:
+    """How many times faster than the rival to which the least is gained."""
+    gains = speeds(ones, [case for name in RIVALS for case in cases.get(name, [])], mark)
+    name = min(gains, key=lambda rival: gains[rival], default="")
+    return f"{gains[name]:.1f} ({name})" if gains else "-"
+
+
 def among(*ones: Case) -> list[Case]:
     """The replays that all have."""
     both = min(len(case.regrets) for case in ones)
@@ -404,8 +409,8 @@ def loss(case: Case, mark: float) -> float:
 SOON = (84, 126, 168, 231, 300, 450, 600, 780)
 
 
-def sooner(cases: Sequence[Case]) -> tuple[list[str], list[list[str]]]:
-    """Mean loss at early marks, networks with less and more than without a prior, and the time to the end."""
+def sooner(cases: Sequence[Case], mark: float) -> tuple[list[str], list[list[str]]]:
+    """Mean loss at early marks, networks with less and more than without a prior, the speed, and the end."""
     by = by_contestant(cases)
     without = {case.network: case for case in by.get("adaptive", [])}
     lines = []
@@ -417,9 +422,11 @@ def sooner(cases: Sequence[Case]) -> tuple[list[str], list[list[str]]]:
             f"{sum(gap < -TELLING for gap in some)} : {sum(gap > TELLING for gap in some)}" for some in gaps
         ]
         ends = f"{np.median([seconds for case in ones for seconds in case.spent_s]):.0f} s"
-        lines.append([name, *losses, *(counts if name != "adaptive" else ["-"] * len(counts)), ends])
+        compared = counts if name != "adaptive" else ["-"] * len(counts)
+        speed = best_rival(ones, by, mark) if name.startswith("adaptive") else "-"
+        lines.append([name, *losses, *compared, speed, ends])
     heads = ["strategy", *(f"{mark} s" for mark in SOON), *(f"better : worse, {mark} s" for mark in COMPARED)]
-    return [*heads, "ends after"], lines
+    return [*heads, "times faster", "ends after"], lines
 
 
 #: Marks at which networks are compared one by one, and the difference of the loss that counts.
