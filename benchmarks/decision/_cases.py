@@ -6,7 +6,7 @@ Not a benchmark; the replays of `economy.py`, which are kept until something tha
 import argparse
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ import numpy as np
 
 import mptune
 from benchmarks.decision import _peers, _replay
-from benchmarks.decision._corpus import Grid, grid
+from benchmarks.decision._corpus import SMALL, WHOLE, Extent, Grid, grid
 from benchmarks.decision._kernel_grids import kernel_grid
-from benchmarks.decision._replay import Answer, Asking, Course, Planned, Player, Setting, Truth, World
+from benchmarks.decision._replay import Answer, Asking, Course, Planned, Player, Prior, Setting, Truth, World
 from benchmarks.shared.measure import RESULTS
+from mptune.optimisation.learnt_prior import SHIPPED, LearntPrior
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 
@@ -47,6 +48,9 @@ MARKS = (
 MAIN = 1650
 MOST = MARKS[-1]
 
+#: Small grids are asked for no longer: trials are half as long, and there are fewer to choose from.
+SMALL_MOST = 780
+
 #: Slow optimisers have this much, and are replayed less often.
 SLOW_MOST = 1944
 
@@ -66,7 +70,7 @@ class Contestant(NamedTuple):
     Attributes
     ----------
     make : a player.
-    prior : "", "prior" or "wrong prior".
+    prior : "", "prior", "wrong prior", "learnt prior" or "wrong learnt prior".
     anytime : whether it can be asked at any time; else it is replayed for each.
     slow : whether it thinks for long.
     ending : whether its trials are ended early.
@@ -105,6 +109,8 @@ CONTESTANTS: dict[str, Contestant] = {
     "adaptive": Contestant(adaptive),
     "adaptive, prior": Contestant(adaptive, prior="prior"),
     "adaptive, wrong prior": Contestant(adaptive, prior="wrong prior"),
+    "adaptive, learnt prior": Contestant(adaptive, prior="learnt prior"),
+    "adaptive, wrong learnt prior": Contestant(adaptive, prior="wrong learnt prior"),
     "adaptive, ending early": Contestant(adaptive, ending=True),
     "oracle": Contestant(oracle),
     "even grid": Contestant(planned(_replay.spread), anytime=False),
@@ -159,26 +165,34 @@ class Network(NamedTuple):
 
     topology: Topology
     stack: str
+    extent: Extent = WHOLE
 
     @property
     def known(self) -> Grid:
         """Its grid."""
         if self.stack == "kernel":
             return kernel_grid(self.topology, Reporter())
-        return grid(self.topology, self.stack, Reporter())
+        return grid(self.topology, self.stack, Reporter(), extent=self.extent)
 
 
-def priors(known: Grid, truth: Truth, seed: int) -> Mapping[str, np.ndarray | None]:
-    """Priors by name."""
+def prior(name: str, topology: Topology, known: Grid, truth: Truth, seed: int) -> Prior:
+    """The prior of this name."""
+    if name.endswith("learnt prior"):
+        learnt = LearntPrior(topology, grown=False)
+        rows = np.array(learnt.rows(known.arms, known.buffers))
+        return Prior(_replay.reversed_ranks(rows) if name.startswith("wrong") else rows, learnt.error)
     expected = _replay.misjudged(truth.means, known, seed)
-    return {"": None, "prior": expected, "wrong prior": _replay.reversed_ranks(expected)}
+    if name == "wrong prior":
+        return Prior(_replay.reversed_ranks(expected))
+    return Prior(expected) if name else Prior()
 
 
 def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
     """Replay one contestant in one network; the runs of a configuration come in another order each time."""
     known, contestant = network.known, CONTESTANTS[name]
     truth = Truth.of(known, asked.sacrifice)
-    marks: list[float] = [mark for mark in MARKS if mark <= (SLOW_MOST if contestant.slow else MOST)]
+    most = SMALL_MOST if network.extent == SMALL else SLOW_MOST if contestant.slow else MOST
+    marks: list[float] = [mark for mark in MARKS if mark <= most]
     if asked.claims:
         marks = [EARLY, PATIENCE_S]
     scores: dict[str, list[Any]] = {
@@ -194,7 +208,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
                 seed=seed + 1,
                 sacrifice=asked.sacrifice,
                 short=asked.short,
-                prior=priors(known, truth, seed)[contestant.prior],
+                prior=prior(contestant.prior, network.topology, known, truth, seed),
             )
             world = World(known, seed, _replay.ending() if contestant.ending else None)
             return _replay.course(
@@ -206,7 +220,10 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
             answers = last.answers
         else:
             courses = [replayed(mark, [mark]) for mark in marks]
-            last, answers = courses[marks.index(MAIN)], [course.answers[0] for course in courses]
+            last, answers = (
+                courses[marks.index(MAIN) if MAIN in marks else -1],
+                [course.answers[0] for course in courses],
+            )
         scores["regrets"].append([None if a is None else truth.regret(a.arm, a.size) for a in answers])
         smallest = known.buffers[truth.size]
         scores["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
@@ -240,7 +257,8 @@ def stored_case(network: Network, name: str, asked: argparse.Namespace, by: byte
     """
     _peers.reachable(asked.peers)
     replays = asked.slow_replays if CONTESTANTS[name].slow else asked.replays
-    settings = (network.topology, asked.sacrifice, asked.short, asked.reading, asked.claims, replays, MARKS)
+    how = asked.sacrifice, asked.short, asked.reading, asked.claims, replays, MARKS
+    settings = (network.topology, network.extent, *how)
     digest = hashlib.blake2b(repr(settings).encode(), digest_size=8)
     digest.update(by)
     path = RESULTS / "economy" / digest.hexdigest() / f"{network.topology.name}.{network.stack}.{name}.json"
@@ -262,5 +280,7 @@ def sources() -> bytes:
         *(here / f"{name}.py" for name in ("_cases", "_replay", "_peers", "_corpus")),
         *sorted(package.glob("strategy/*.py")),
         *sorted(package.glob("response/*.py")),
+        *sorted(package.glob("optimisation/learnt_*.py")),
+        SHIPPED,
     ]
     return hashlib.blake2b(b"".join(file.read_bytes() for file in files)).digest()

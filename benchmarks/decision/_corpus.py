@@ -37,11 +37,31 @@ SIZES, SECONDS = 16, 20
 #: Otherwise the truth would be the luck of the luckiest, and a strategy that is right would seem wrong.
 RUNS, MOST_RUNS, TRUE_TO = 8, 64, 0.015
 
-#: The best means are those that miss the highest by this share at most.
-_BEST = 0.1
-
 #: Sets of subflows besides all of them, and paths for plain TCP.
 SETS, TCP_PATHS = 3, 1
+
+
+class Extent(NamedTuple):
+    """Size of a grid: buffers, seconds of a trial, sets of subflows, and runs, at first and at most.
+
+    Attributes
+    ----------
+    true_to : standard error of the best means, as a share, to which there are more runs.
+    """
+
+    sizes: int = SIZES
+    seconds: int = SECONDS
+    sets: int = SETS
+    runs: int = RUNS
+    most_runs: int = MOST_RUNS
+    true_to: float = TRUE_TO
+
+
+#: A grid that takes a sixteenth of the time, for many networks; its truth is known less well.
+WHOLE, SMALL = Extent(), Extent(12, 10, 2, 4, 12, 0.025)
+
+#: The best means are those that miss the highest by this share at most.
+_BEST = 0.1
 
 #: Search for these sets: one short trial of each set with these congestion controls and the largest buffer.
 _SEARCH = Plan(coarse_s=5)
@@ -74,28 +94,36 @@ class Grid(NamedTuple):
         return mbps
 
 
-def grid(topology: Topology, stack: str, reporter: Reporter, *, workers: int | None = None) -> Grid:
+def grid(
+    topology: Topology,
+    stack: str,
+    reporter: Reporter,
+    *,
+    workers: int | None = None,
+    extent: Extent = WHOLE,
+) -> Grid:
     """The grid of a network, measured now or before."""
 
     def part(first: int, runs: int) -> tuple[tuple[Arm, ...], np.ndarray]:
-        path = _path(topology, stack, first, runs)
+        path = _path(topology, stack, first, runs, extent)
         if not path.exists():
-            save(path, *_measured(topology, stack, reporter, workers, range(first, runs)))
+            save(path, *_measured(topology, stack, reporter, workers, range(first, runs), extent))
         return read(path, topology)
 
-    arms, payload = part(0, RUNS)
-    if (runs := _enough(payload)) > RUNS:
-        payload = np.concatenate([payload, part(RUNS, runs)[1]], axis=2)
-    return Grid(topology.name, stack, arms, buffer_grid(topology, SIZES), payload)
+    arms, payload = part(0, extent.runs)
+    if (runs := _enough(payload, extent)) > extent.runs:
+        payload = np.concatenate([payload, part(extent.runs, runs)[1]], axis=2)
+    return Grid(topology.name, stack, arms, buffer_grid(topology, extent.sizes), payload)
 
 
-def _enough(payload: np.ndarray) -> int:
-    """Runs that separate the means of the best configurations; a multiple of `RUNS`."""
+def _enough(payload: np.ndarray, extent: Extent) -> int:
+    """Runs that separate the means of the best configurations; a multiple of those at first."""
     runs = payload.sum(axis=-1, dtype=float)
     means = runs.mean(axis=2)
     best = means >= (1 - _BEST) * means.max()
     scatter = float(np.median(runs.std(axis=2, ddof=1)[best] / means[best]))
-    return min(MOST_RUNS, RUNS * max(1, math.ceil((scatter / TRUE_TO) ** 2 / RUNS - 1e-9)))
+    wanted = (scatter / extent.true_to) ** 2 / extent.runs
+    return min(extent.most_runs, extent.runs * max(1, math.ceil(wanted - 1e-9)))
 
 
 def save(path: Path, arms: Sequence[Arm], payload: np.ndarray) -> None:
@@ -116,19 +144,20 @@ def read(path: Path, topology: Topology) -> tuple[tuple[Arm, ...], np.ndarray]:
         return tuple(arms), kept["payload"]
 
 
-def is_kept(topology: Topology, stack: str) -> bool:
+def is_kept(topology: Topology, stack: str, extent: Extent = WHOLE) -> bool:
     """True if the grid was measured before."""
-    path = _path(topology, stack, 0, RUNS)
+    path = _path(topology, stack, 0, extent.runs, extent)
     if not path.exists():
         return False
-    runs = _enough(read(path, topology)[1])
-    return runs == RUNS or _path(topology, stack, RUNS, runs).exists()
+    runs = _enough(read(path, topology)[1], extent)
+    return runs == extent.runs or _path(topology, stack, extent.runs, runs, extent).exists()
 
 
-def _path(topology: Topology, stack: str, first: int, runs: int) -> Path:
+def _path(topology: Topology, stack: str, first: int, runs: int, extent: Extent) -> Path:
     """The file of the runs of a grid from the first one on."""
     build = hashlib.blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
-    asked = f"{topology!r}/{SIZES}/{first}-{runs}/{SECONDS}/{SETS}/{TCP_PATHS}".encode()
+    sizes, seconds, sets_ = extent[:3]
+    asked = f"{topology!r}/{sizes}/{first}-{runs}/{seconds}/{sets_}/{TCP_PATHS}".encode()
     digest = hashlib.blake2b(asked, digest_size=6).hexdigest()
     return RESULTS / "corpus" / build / f"{topology.name}.{stack}.{digest}.npz"
 
@@ -140,21 +169,21 @@ def arm(topology: Topology, pm: str, cc: str, subflows: Sequence[str]) -> Arm:
 
 
 def _measured(
-    topology: Topology, stack: str, reporter: Reporter, workers: int | None, runs: range
+    topology: Topology, stack: str, reporter: Reporter, workers: int | None, runs: range, extent: Extent
 ) -> tuple[list[Arm], np.ndarray]:
     runner = TrialRunner(testbed("simulated"), workers=workers)
     bench = Bench(topology, STACKS[stack], runner, _SEARCH, reporter)
-    arms = [arm(topology, pm, cc, labels) for pm, labels in sets(bench) for cc in SIX]
+    arms = [arm(topology, pm, cc, labels) for pm, labels in sets(bench, extent.sets) for cc in SIX]
     configurations = [
-        configuration(bench, arm, size) for arm in arms for size in buffer_grid(topology, SIZES)
+        configuration(bench, arm, size) for arm in arms for size in buffer_grid(topology, extent.sizes)
     ]
-    workload = Bulk(duration_ns=SECONDS * 10**9)
+    workload = Bulk(duration_ns=extent.seconds * 10**9)
     planned = [
         plan_run(topology, configuration.under(workload), purpose="sweep", run=run, base_seed=0)
         for configuration in configurations
         for run in runs
     ]
-    bins = SECONDS * 10**9 // BIN_NS
+    bins = extent.seconds * 10**9 // BIN_NS
 
     def series(_: int, __: Ran, observation: Observation) -> np.ndarray:
         row = np.zeros(bins, dtype=np.float32)
@@ -167,11 +196,11 @@ def _measured(
         rows = reduce_trials(
             runner.testbed, [plan.trial for plan in planned], series, workers=workers, progress=progress
         )
-    return arms, np.array(rows).reshape(len(arms), SIZES, len(runs), bins)
+    return arms, np.array(rows).reshape(len(arms), extent.sizes, len(runs), bins)
 
 
-def sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
-    """FullMesh, the best sets of subflows by a short search, and plain TCP on the fastest path."""
+def sets(bench: Bench, most: int = SETS) -> list[tuple[str, tuple[str, ...]]]:
+    """FullMesh, the `most` best sets of subflows by a short search, and plain TCP on the fastest path."""
     labels = [path.label for path in bench.topology.paths]
     size = buffer_grid(bench.topology, SIZES)[-1]
     some = [combination for n in range(1, len(labels)) for combination in itertools.combinations(labels, n)]
@@ -184,7 +213,7 @@ def sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     single = sorted((active for active in best if len(active) == 1), key=lambda active: -best[active])
     return [
         ("fullmesh", ()),
-        *(("pcdc", active) for active in fastest[:SETS]),
+        *(("pcdc", active) for active in fastest[:most]),
         *((PLAIN_TCP, active) for active in single[:TCP_PATHS]),
     ]
 

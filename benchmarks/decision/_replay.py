@@ -100,6 +100,13 @@ class Truth(NamedTuple):
         return max(0.0, missed)
 
 
+class Prior(NamedTuple):
+    """Expected throughput, Mbit/s, shape (arms, buffers), if there is a prior, and its error if known."""
+
+    rows: np.ndarray | None = None
+    error: tuple[float, float] | None = None
+
+
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """The knowledge of every strategy in advance.
 
@@ -107,7 +114,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     horizon_s : seconds that it has.
     short : share of its duration that a short trial lasts; 1 without short ones.
-    prior : expected throughput, Mbit/s, shape (arms, buffers), for those that use one.
+    prior : for those that use one.
     """
 
     known: Grid
@@ -115,7 +122,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     sacrifice: float = SACRIFICE
     short: float = 1.0
-    prior: np.ndarray | None = None
+    prior: Prior = Prior()
 
     @property
     def trial_s(self) -> float:
@@ -265,8 +272,9 @@ def question(setting: Setting, arms: Sequence[int]) -> Question:
         seed=setting.seed,
     )
     more: dict[str, object] = {}
-    if prior is not None:
-        more["prior"] = tuple(tuple(map(float, prior[arm])) for arm in arms)
+    if prior.rows is not None:
+        more["prior"] = tuple(tuple(map(float, prior.rows[arm])) for arm in arms)
+        more["prior_error"] = prior.error
     if "set_up_s" in Question.__struct_fields__:
         more |= {"set_up_s": SET_UP_S, "short": setting.short}
     return msgspec.structs.replace(plain, **more)
@@ -289,7 +297,7 @@ def by_means(seen: Seen, setting: Setting) -> Answer:
 
 def by_belief(seen: Seen, setting: Setting) -> Answer:
     """The adaptive strategy's recommendation for these observations, without a claim."""
-    everything = msgspec.structs.replace(setting, horizon_s=math.inf, prior=None)
+    everything = msgspec.structs.replace(setting, horizon_s=math.inf, prior=Prior())
     reader = create("adaptive", question(everything, range(len(setting.known.arms))))
     reader.tell(
         [

@@ -23,7 +23,9 @@ seen the same: on the development networks that was better for the throughput, a
 all. The sweep and halving have to know their time in advance, and are replayed for every one.
 
 The prior is the grid's means times errors like those of the simulator against kernels (`misjudged`), the
-wrong one the same with the ranks of the arms reversed.
+wrong one the same with the ranks of the arms reversed. The learnt prior is what `mptune optimise
+--learnt-prior` has (`learning.py` makes it), and its wrong one likewise. --small replays on grids of a
+sixteenth of the trials, for more networks; there marks end at 780 s.
 
 --claims replays the adaptive strategy alone, with each prior, without a limit until it is certain, and counts
 how often it is wrong; and compares how much longer it expected to need, after 780 s, with what it needed.
@@ -38,7 +40,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -65,7 +67,7 @@ from benchmarks.decision._cases import (
     sources,
     stored_case,
 )
-from benchmarks.decision._corpus import is_kept
+from benchmarks.decision._corpus import SMALL, WHOLE, is_kept
 from benchmarks.decision._figure import draw
 from benchmarks.decision._replay import LARGER, ROOM
 from benchmarks.shared import docs
@@ -91,14 +93,15 @@ def networks(asked: argparse.Namespace) -> list[Network]:
     """The requested networks; with --kept only those with a grid."""
     if asked.kernel:
         return [Network(load(name), "kernel") for name in asked.kernel]
+    extent = SMALL if asked.small else WHOLE
     drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
     scenarios = [] if asked.random_only else [load(name) for name in shipped()]
     stacks = asked.stack or ["linux"]
-    every = [Network(scenario, stack) for stack in stacks for scenario in scenarios]
+    every = [Network(scenario, stack, extent) for stack in stacks for scenario in scenarios]
     # Random networks are nobody's measurements: under the present stack alone.
-    every += [Network(topology, stacks[0]) for topology in drawn]
+    every += [Network(topology, stacks[0], extent) for topology in drawn]
     every = [network for network in every if not asked.only or network.topology.name in asked.only]
-    return [network for network in every if not asked.kept or is_kept(network.topology, network.stack)]
+    return [network for network in every if not asked.kept or is_kept(*network)]
 
 
 def contestants(asked: argparse.Namespace) -> Iterator[str]:
@@ -187,15 +190,17 @@ def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
             docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(cases)))
         return
     console.print(table(COLUMNS, rows(cases, asked.mark)))
+    console.print(table(*sooner(cases, asked.mark)))
     console.print(table(TARGETS, target_rows(cases, asked.mark)))
-    figure = FIGURE if asked.write_docs and not asked.kernel else RESULTS / f"{asked.out}.svg"
+    aside = "kernel" if asked.kernel else "small" if asked.small else ""
+    figure = FIGURE if asked.write_docs and not aside else RESULTS / f"{asked.out}.svg"
     figure.write_text(draw(points(cases)), encoding="utf-8")
     print(f"written to {figure}")
     if asked.write_docs:
-        docs.replace(
-            PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(cases, asked.mark))
-        )
-        if not asked.kernel:
+        docs.replace(PAGE, aside or "economy", markdown(COLUMNS, rows(cases, asked.mark)))
+        if asked.small:
+            docs.replace(PAGE, "small, sooner", markdown(*sooner(cases, asked.mark)))
+        elif not asked.kernel:
             docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(cases, asked.mark)))
         print(f"written to {PAGE}")
 
@@ -288,7 +293,7 @@ def claimed(case: Case, mark: float) -> list[tuple[bool, float]]:
     return [(right, room) for right, room in pairs if right is not None and room is not None]
 
 
-TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior")
+TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior", "adaptive, learnt prior")
 
 
 def target_rows(replayed: Sequence[Case], mark: float) -> list[list[str]]:
@@ -306,9 +311,7 @@ def target_rows(replayed: Sequence[Case], mark: float) -> list[list[str]]:
         return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else share(value, 1)
 
     def faster(ones: Sequence[Case]) -> str:
-        gains = speeds(ones, [case for name in RIVALS for case in cases.get(name, [])], mark)
-        name = min(gains, key=lambda rival: gains[rival], default="")
-        return f"{gains[name]:.1f} ({name})" if gains else "-"
+        return best_rival(ones, cases, mark)
 
     return [
         line(
@@ -364,6 +367,13 @@ def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> 
     return medians
 
 
+def best_rival(ones: Sequence[Case], cases: Mapping[str, Sequence[Case]], mark: float) -> str:
+    """How many times faster than the rival to which the least is gained."""
+    gains = speeds(ones, [case for name in RIVALS for case in cases.get(name, [])], mark)
+    name = min(gains, key=lambda rival: gains[rival], default="")
+    return f"{gains[name]:.1f} ({name})" if gains else "-"
+
+
 def among(*ones: Case) -> list[Case]:
     """The replays that all have."""
     both = min(len(case.regrets) for case in ones)
@@ -395,6 +405,34 @@ def loss(case: Case, mark: float) -> float:
             ]
         )
     )
+
+
+#: Marks of the loss over time: after so many trials the answers differ most.
+SOON = (84, 126, 168, 231, 300, 450, 600, 780)
+
+
+def sooner(cases: Sequence[Case], mark: float) -> tuple[list[str], list[list[str]]]:
+    """Mean loss at early marks, networks with less and more than without a prior, the speed, and the end."""
+    by = by_contestant(cases)
+    without = {case.network: case for case in by.get("adaptive", [])}
+    lines = []
+    for name, ones in by.items():
+        losses = [share(float(np.mean([loss(case, mark) for case in ones])), 1) for mark in SOON]
+        pairs = [(case, without[case.network]) for case in ones if case.network in without]
+        gaps = [[loss(one, mark) - loss(other, mark) for one, other in pairs] for mark in COMPARED]
+        counts = [
+            f"{sum(gap < -TELLING for gap in some)} : {sum(gap > TELLING for gap in some)}" for some in gaps
+        ]
+        ends = f"{np.median([seconds for case in ones for seconds in case.spent_s]):.0f} s"
+        compared = counts if name != "adaptive" else ["-"] * len(counts)
+        speed = best_rival(ones, by, mark) if name.startswith("adaptive") else "-"
+        lines.append([name, *losses, *compared, speed, ends])
+    heads = ["strategy", *(f"{mark} s" for mark in SOON), *(f"better : worse, {mark} s" for mark in COMPARED)]
+    return [*heads, "times faster", "ends after"], lines
+
+
+#: Marks at which networks are compared one by one, and the difference of the loss that counts.
+COMPARED, TELLING = (126, 300), 0.001
 
 
 CLAIMS = (
@@ -482,6 +520,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--networks", type=int, default=30, help="number of random networks")
     parser.add_argument("--seed", type=int, default=501, help="seed of the first random network")
     parser.add_argument("--random-only", action="store_true", help="no shipped scenarios")
+    parser.add_argument("--small", action="store_true", help="grids of a sixteenth of the trials, of 10 s")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
     parser.add_argument("--kept", action="store_true", help="only networks whose grids are there")
     parser.add_argument("--kernel", action="append", metavar="NETWORK", help="a grid of this kernel; repeat")

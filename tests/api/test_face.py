@@ -326,7 +326,7 @@ def test_an_answer_for_messages_is_that_of_the_command(tmp_path):
     assert answer.objective == "delay p95" and len(answer.limits) == 2
     written = json.loads((tmp_path / "calls" / "result.json").read_text())
     assert written["figures"][0]["recommended"]["mean"] == answer.figures[0].recommended.mean
-    assert best.figures == ("delays",) and best.chart() is not None
+    assert best.figures == ("delays", "reached") and best.chart() is not None
     assert repr(best) == f"<Run: {answer.answer[0]}>"
     html = best._repr_html_()
     assert "delay p95 (ms)" in html and "better by" in html and html.count("<tr") == 1 + 6

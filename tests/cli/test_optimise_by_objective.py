@@ -91,10 +91,10 @@ def test_the_terminal_shows_answer_and_default(tmp_path: Path) -> None:
         "throughput (Mbit/s)",
         "longest gap (ms)",
         "gap if T-",
-        "configurations swept",
+        "configurations measured",
     ):
         assert text in result.stdout
-    assert "screening:" in result.stderr and "outage:" in result.stderr
+    assert "sweep:" in result.stderr and "outage:" in result.stderr
     assert (out / "report.html").is_file()
     shown = mptune("campaign", "resume", out, "--quiet").stdout.splitlines()
     assert len(shown) <= screen.LINES and "messages of 200 B every 100 ms: use " in shown[0]

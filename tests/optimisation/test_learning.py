@@ -14,6 +14,7 @@ from mptune.optimisation.arms import geometric
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.reached import so_far
+from mptune.options.stacks import StackOptions
 from mptune.result import wording
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create
@@ -263,3 +264,20 @@ def test_buffers_are_a_quarter_of_an_octave_apart_and_have_the_ends() -> None:
     assert (ladder[0], ladder[-1], len(ladder)) == (MIB, 4 * MIB, 9)
     assert all(size % 1024 == 0 for size in ladder)
     assert geometric((MIB,)) == (MIB,)
+
+
+def test_what_was_learnt_guides_the_simulator_only_if_asked_for(network: Topology, noisy: Any) -> None:
+    plain = optimise(network, TrialRunner(noisy), OPTIONS)
+    guided = optimise(network, TrialRunner(noisy), changed(learnt_prior=True))
+    assert plain.reached is not None and guided.reached is not None
+    assert {step.prior for step in plain.reached.steps} == {""}
+    assert {step.prior for step in guided.reached.steps} <= {"learnt, followed", "learnt, dropped"}
+    assert guided.optimum.cc == plain.optimum.cc == "reno"
+    assert wording.PREDICTION[guided.reached.steps[-1].prior].find("learnt from random networks") > 0
+
+
+def test_nothing_was_learnt_of_another_stack(network: Topology, noisy: Any) -> None:
+    stack = StackOptions(stack="v0.9x")
+    result = optimise(network, TrialRunner(noisy), changed(learnt_prior=True, stack=stack))
+    assert result.reached is not None
+    assert {step.prior for step in result.reached.steps} == {""}

@@ -18,6 +18,7 @@ from tests.optimisation.formulas import KIB, SECOND, VIDEO, changed
         ({"sacrifice": 0.2}, "--sacrifice"),
         ({"model": "quadratic"}, "--model"),
         ({"off_by": 0.0}, "--off-by"),
+        ({"learnt_prior": True}, "--learnt-prior"),
         ({"sets": "signs"}, "--sets"),
         ({"every_ns": SECOND, "for_ns": SECOND}, "--every"),
     ],

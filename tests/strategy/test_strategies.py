@@ -298,12 +298,24 @@ def test_a_wrong_prior_is_dropped_however_small_its_stated_error():
     assert asked.arms[verdict.arm].combination.cc == "cubic"
 
 
-def test_an_error_of_a_prior_is_met_by_two_hypotheses():
+def test_an_error_of_a_prior_is_met_by_two_hypotheses_beside_that_of_the_mean_alone():
     """A half of a normal error lies within 0.6745 standard deviations, nine tenths within 1.6449."""
-    narrow, wide = sorted({step.error or 0.0 for step in with_prediction((0.1, 0.3))})
+    narrow, wide, mean_alone = sorted({step.error or 0.0 for step in with_prediction((0.1, 0.3))})
     assert narrow * CURVES == pytest.approx(0.1 / 0.6745) and wide * CURVES == pytest.approx(0.3 / 1.6449)
+    assert mean_alone == 1.0
     assert {step.error for step in with_prediction((9.0, 99.0))} == {1.0}
-    assert len(with_prediction()) == len(with_prediction((0.1, 0.3)))
+
+
+def test_a_prior_that_is_far_off_for_one_arm_is_still_followed_for_the_others():
+    levels = {"cubic": 100, "reno": 85, "vegas": 70, "olia": 55, "hybla": 40, "scalable": 25}
+    plateaus = {cc: (level, 512 * KIB) for cc, level in levels.items()}
+    names = [f"{cc}@{path}" for cc, path in zip(levels, "ABCDEF", strict=True)]
+    expected = rising({**plateaus, "reno": (40, 512 * KIB)})
+    prior = predictions(question(*names), expected)
+    asked = question(*names, runs=9, budget_s=None, prior=prior, prior_error=(0.01, 0.02))
+    _, verdict = play("adaptive", asked, rising(plateaus, 0.01))
+    assert verdict is not None
+    assert verdict.prior == "followed"
 
 
 @pytest.mark.parametrize("certainty", [0.5, 0.8, 0.95, 0.999])

@@ -176,6 +176,7 @@ class OptimiseKeywords(TypedDict, total=False):
     budget: One | None
     certainty: One | None
     prior: bool | None
+    learnt_prior: bool | None
     stack: One | None
     scheduler: One | None
     accounting: One | None

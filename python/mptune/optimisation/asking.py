@@ -6,7 +6,7 @@ next trial.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mptune.optimisation.budget import BATCH, Budget
 from mptune.optimisation.job import Job
@@ -17,6 +17,9 @@ from mptune.runner.running import Advance
 from mptune.strategy import Arm, Ask, Question, Strategy, Told, Verdict, create
 from mptune.trial import Combination, Record, Workload
 from mptune.units import format_size
+
+if TYPE_CHECKING:
+    from mptune.optimisation.learnt_prior import LearntPrior
 
 #: Most rounds in which neighbours of the best arms join, or buffers beyond the ends.
 _WIDENED = 8
@@ -95,10 +98,16 @@ class Search:
     def __init__(self, job: Job, budget: Budget, sought: Sought) -> None:
         self._job, self.budget, self._sought = job, budget, sought
         self._prior: Prior | None = None
+        self._learnt: LearntPrior | None = None
         if job.has_prior:
             # What is looked at again is measured whole, and so is what is predicted.
             whole, seed = sought.workload(1), job.options.seed
             self._prior = Prior(job.topology, job.configuration, whole, seed, sought.worths)
+        elif job.has_learnt_prior:
+            # Imported here because numpy loads slowly.
+            from mptune.optimisation.learnt_prior import LearntPrior
+
+            self._learnt = LearntPrior(job.topology, grown=job.options.grows_at_sender)
         self._known: list[_Measured] = []
         self._spent_s = 0.0
         self._ended = "certain"
@@ -118,9 +127,17 @@ class Search:
             self._ask(progress)
 
     def _predict(self, progress: Advance | None = None) -> tuple[tuple[float, ...], ...]:
-        """The predictions for the question as it is now; none without a prior."""
+        """The predictions for the question as it is now, if there are any."""
         sought = self._sought
-        return () if self._prior is None else self._prior.rows(sought.combinations, sought.buffers, progress)
+        if self._prior is not None:
+            return self._prior.rows(sought.combinations, sought.buffers, progress)
+        return () if self._learnt is None else self._learnt.rows(sought.arms(), sought.buffers)
+
+    def _error(self) -> tuple[float, float] | None:
+        """How wrong they are, if that is known."""
+        if self._prior is not None:
+            return self._prior.error(self._sought.combinations, self._sought.buffers)
+        return None if self._learnt is None else self._learnt.error
 
     def _ask(self, progress: Advance | None) -> None:
         for _ in range(_WIDENED + 1):
@@ -187,9 +204,7 @@ class Search:
             budget_s=None if budget_s is None else max(0.0, budget_s),
             seed=options.seed,
             prior=self._predict(),
-            prior_error=None
-            if self._prior is None
-            else self._prior.error(sought.combinations, sought.buffers),
+            prior_error=self._error(),
         )
         strategy = create(options.chosen_strategy, question)
         strategy.tell(list(self._told()))
@@ -259,7 +274,7 @@ class Search:
                     among=len(sought.combinations),
                     buffers=(low, high),
                     more_s=verdict.more_s,
-                    prior=verdict.prior,
+                    prior=f"learnt, {verdict.prior}" if verdict.prior and self._learnt else verdict.prior,
                     drift=None if verdict.drift is None else verdict.drift.change,
                 )
             )

@@ -35,6 +35,7 @@ from mptune.trial import (
     Transfer,
     Workload,
 )
+from mptune.trial.stacks import DEFAULT_STACK, STACKS
 from mptune.units import MIB, format_size
 
 #: Buffers that a response model wants at least.
@@ -198,6 +199,18 @@ class Job:
         """
         simulable = not isinstance(self.sent, Mix | Programs)
         return self.options.learns and self.options.prior and self.is_real and simulable
+
+    @property
+    def has_learnt_prior(self) -> bool:
+        """True if predictions learnt from simulated trials guide the strategy: in the simulator, if wanted.
+
+        Not for what they were not learnt from: other stacks and workloads, and buffers that grow at both ends.
+        """
+        options = self.options
+        learnt = options.stack.chosen() == STACKS[DEFAULT_STACK]
+        sized = options.grows_at_sender or options.mode_of_trials == FIXED
+        wanted = options.learns and options.learnt_prior and self.sent is None
+        return wanted and not self.is_real and learnt and sized
 
     @property
     def brief(self) -> Bulk:

@@ -16,6 +16,7 @@ from mptune.optimisation.limits import Limit
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import SWITCH, TOGGLE, Kind, Option, choice, confidence, count, rate, share, time
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.priors import Learnt, Simulated
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
@@ -94,7 +95,7 @@ _OF_GRID = ("model", "selection", "on_grid")
 _OF_THROUGHPUT = (
     *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
     *("confirm_on", "sensitivity"),
-    *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
+    *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior", "learnt_prior"),
 )
 
 #: The same of messages, which have a duration and are searched by the same strategies, and whose sets of
@@ -295,16 +296,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             key="trials.certainty",
         ),
     ] = 0.95
-    prior: Annotated[
-        bool,
-        Option(
-            TOGGLE,
-            "On a real testbed, look first where the simulator of the same topology finds the answer; if "
-            "measurements contradict it, it is dropped.",
-            key="trials.prior",
-            rare=True,
-        ),
-    ] = True
+    prior: Simulated = True
+    learnt_prior: Learnt = False
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()
@@ -463,7 +456,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     def _conflicts_of_grid(self) -> Iterator[tuple[str, str]]:
         """Refuse what only a strategy that learns has."""
-        for name in () if self.learns else ("budget_ns", "certainty", "prior"):
+        for name in () if self.learns else ("budget_ns", "certainty", "prior", "learnt_prior"):
             if getattr(self, name) != getattr(OptimiseOptions(), name):
                 yield name, f"expected only with --strategy {_LEARNING}: {_PAPERS} measures everything"
 

@@ -25,7 +25,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         at most.
     more_s : seconds on the testbed after which it is expected to be certain; 0 if it is, None if that is not
         in sight.
-    prior : whether the simulator's prediction is "followed" or was "dropped"; empty without one.
+    prior : whether the simulator's prediction is "followed" or was "dropped", or what was learnt from it is
+        ("learnt, followed"); empty without one.
     drift : change of the network's throughput while it was measured, as a share; None without one.
     contenders : combinations that may still hold the best answer, the likeliest first.
     among : number of combinations that competed.

@@ -103,8 +103,10 @@ _JAGS = (0.1, 0.3, 1.0, 2.0)
 WITHOUT = tuple(Hypothesis(control, jags) for control in (0.3, 1.0, 3.0) for jags in _JAGS)
 
 #: Factors of the curves where the error of a prediction is not known, and the least that is believed of one
-#: that is: curves without any error could never be contradicted.
-UNKNOWN_ERRORS, LEAST_ERROR = (0.15, 0.5), 0.05
+#: that is: curves without any error could never be contradicted. Where it is known, the prediction may also
+#: be the mean alone, and the curves as uncertain as without one: far off for some arms, it is still better
+#: than nothing for the others.
+UNKNOWN_ERRORS, LEAST_ERROR, MEAN_ALONE = (0.15, 0.5), 0.05, 1.0
 
 #: Standard normal values within which a half and nine tenths are.
 _HALF, _NINE_TENTHS = 0.6745, 1.6449
@@ -114,7 +116,7 @@ def with_prediction(within: tuple[float, float] | None = None) -> tuple[Hypothes
     """Hypotheses in which a prediction is the mean, and all curves its error.
 
     Heavy tails are a mixture of a narrow and a wide normal error: one with the half, one with nine tenths of
-    the errors where they are.
+    the errors where they are; and one as wide as what is believed without a prediction.
 
     Parameters
     ----------
@@ -125,7 +127,7 @@ def with_prediction(within: tuple[float, float] | None = None) -> tuple[Hypothes
     if within is not None:
         sizes = within[0] / _HALF, within[1] / _NINE_TENTHS
         # More than a factor of 1 would be less than nothing known.
-        errors = tuple(min(1.0, max(LEAST_ERROR, size / CURVES)) for size in sizes)
+        errors = *(min(1.0, max(LEAST_ERROR, size / CURVES)) for size in sizes), MEAN_ALONE
     return tuple(Hypothesis(1.0, jags, error) for error in errors for jags in _JAGS)
 
 

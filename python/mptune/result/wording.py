@@ -30,6 +30,8 @@ _HOUR_NS = 3600 * 10**9
 PREDICTION = {
     "followed": "The simulator's prediction for the topology agrees with what was measured.",
     "dropped": "Measurements contradict the simulator's prediction for the topology, so it was dropped.",
+    "learnt, followed": "The prediction learnt from random networks agrees with what was simulated.",
+    "learnt, dropped": "Trials contradict the prediction learnt from random networks, so it was dropped.",
 }
 
 #: From this many seconds on a duration is given in minutes.
