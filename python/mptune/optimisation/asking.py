@@ -105,9 +105,9 @@ class Search:
             self._prior = Prior(job.topology, job.configuration, whole, seed, sought.worths)
         elif job.has_learnt_prior:
             # Imported here because numpy loads slowly.
-            from mptune.optimisation.learnt_prior import LearntPrior
+            from mptune.optimisation import learnt_prior
 
-            self._learnt = LearntPrior(job.topology, grown=job.options.grows_at_sender)
+            self._learnt = learnt_prior.LearntPrior(job.topology, grown=job.options.grows_at_sender)
         self._known: list[_Measured] = []
         self._spent_s = 0.0
         self._ended = "certain"

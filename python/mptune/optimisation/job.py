@@ -204,7 +204,7 @@ class Job:
     def has_learnt_prior(self) -> bool:
         """True if predictions learnt from simulated trials guide the strategy: in the simulator, if wanted.
 
-        Not for what they were not learnt from: other stacks and workloads, and buffers that grow at both ends.
+        Not for what they were not learnt from: other stacks, other workloads, buffers that grow at both ends.
         """
         options = self.options
         learnt = options.stack.chosen() == STACKS[DEFAULT_STACK]
