@@ -133,8 +133,10 @@ REPEATED = (
     (
         "docs/reference/regret.md",
         r"\| starlink-att \| published: MPTCP, tuned \| \d+ \| (\d+) % "
+        r".*?\| by hand, cubic\+hold \|[^|]*\| (\d+) % .*?\*\*answer\*\*[^|]*\|[^|]*\| (\d+) % "
+        r".*?\| starlink-verizon \| published: MPTCP, tuned \| \d+ \| (\d+) % "
         r".*?\| by hand, cubic\+hold \|[^|]*\| (\d+) % .*?\*\*answer\*\*[^|]*\|[^|]*\| (\d+) % ",
-        "| {2} % of the sum of the paths instead of {0} %, `cubic+hold` {1} % (",
+        "| {2} and {5} % of the sum of the paths instead of {0} and {3} %, `cubic+hold` {1} and {4} % (",
     ),
     (
         "docs/explanation/adaptive.md",
