@@ -1,7 +1,7 @@
 //! Choice of a connection's policy: the seam between the manager and those who know policies.
 
 use super::assignment::Assignment;
-use super::protocol::Ports;
+use super::ports::Ports;
 use crate::kernel::pair::Pair;
 use std::net::IpAddr;
 use std::rc::Rc;

@@ -17,25 +17,14 @@
 
 use super::assignment::Specification;
 use super::connection::{Connection, PathChange};
+use super::ports::Ports;
 use super::sampling::Sampled;
 use super::subflow::{Outage, PriorityChange};
 use crate::kernel::diag::Statistics;
 use crate::kernel::pair::Pair;
 use mptune_core::pathmanager::State;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-/// Ports at which the receiver accepts connections; without any it may be every port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Ports(BTreeSet<u16>);
-
-impl Ports {
-    /// Connections that arrive at a port are among those that are meant.
-    pub fn have(&self, port: u16) -> bool {
-        self.0.is_empty() || self.0.contains(&port)
-    }
-}
 
 /// The first line.
 #[derive(Deserialize)]

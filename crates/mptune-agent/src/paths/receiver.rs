@@ -1,7 +1,8 @@
 //! The receiver's side: the kernel accepts further subflows as long as its events have a listener, and
 //! an address may also go away here.
 
-use super::protocol::{Message, Ports};
+use super::ports::Ports;
+use super::protocol::Message;
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::commands::Commands;
 use crate::kernel::mptcp_pm::events::{Change, Event, Events};
