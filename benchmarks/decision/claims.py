@@ -90,14 +90,12 @@ COLUMNS = (
 
 def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
     """A line for each workload, and one for all of them."""
-    kinds = dict.fromkeys((f"{one.workload}, {one.objective}", one.strategy) for one in outcomes)
-    lines = []
-    for name, strategy in kinds:
-        mine = [one for one in outcomes if f"{one.workload}, {one.objective}" == name]
-        lines.append(row(name, [one for one in mine if one.strategy == strategy]))
-    for strategy in dict.fromkeys(one.strategy for one in outcomes):
-        lines.append(row("all", [one for one in outcomes if one.strategy == strategy]))
-    return lines
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    of_all: dict[tuple[str, str], list[Outcome]] = {}
+    for one in outcomes:
+        groups.setdefault((f"{one.workload}, {one.objective}", one.strategy), []).append(one)
+        of_all.setdefault(("all", one.strategy), []).append(one)
+    return [row(name, ones) for (name, _), ones in (groups | of_all).items()]
 
 
 def row(name: str, ones: Sequence[Outcome]) -> list[str]:

@@ -151,8 +151,8 @@ class Search:
         if progress is not None and self._known:
             progress(len(self._known), len(self._known), self._said())
 
-    def complete(self, places: Sequence[tuple[Combination, int]], runs: int) -> bool:
-        """Measure what these configurations lack of so many runs; whether there was anything."""
+    def complete(self, strategy: Strategy, places: Sequence[tuple[Combination, int]], runs: int) -> bool:
+        """Measure what these configurations lack of so many runs, and tell it; whether there was anything."""
         done = dict.fromkeys(places, 0)
         for measured in self._known:
             if measured.place in done:
@@ -163,7 +163,6 @@ class Search:
             for run in range(first, runs)
         ]
         if numbers:
-            strategy = self.strategy()
             with self._job.phase("finalists") as progress, telling(self.steps):
                 self._measure(strategy, numbers, progress)
             self._note(strategy, None)

@@ -192,17 +192,18 @@ def search(
         question.nearest = True
         asking.run()
     places: dict[tuple[Combination, int], None] = {}
+    strategy = asking.strategy()
     for _ in range(_ROUNDS):
-        strategy = asking.strategy()
         odds, verdict = strategy.odds(), strategy.verdict()
         if odds is None or verdict is None:
             break
         places |= dict.fromkeys(question.finalists(odds, verdict))
-        if not asking.complete(list(places), _runs(budget.after(asking.records), len(places))):
+        runs = _runs(budget.after(asking.records), len(places))
+        if not asking.complete(strategy, list(places), runs):
             break
     points = choice.points(asking.records)
     finalists = tuple(point for point in points if point.place in places)
-    odds, after = asking.strategy().odds(), budget.after(asking.records)
+    odds, after = strategy.odds(), budget.after(asking.records)
     return Searched(points, finalists, asking.records, asking.reached, odds, question, after)
 
 
