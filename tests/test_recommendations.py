@@ -1,7 +1,15 @@
 """The table of answers on a kernel: rows in the docs that were not measured again stay."""
 
+import argparse
+import contextlib
+
+import pytest
+
 from benchmarks.decision import recommendations
 from benchmarks.shared import docs
+from mptune.optimisation.options import OptimiseOptions
+from mptune.runner.progress import Reporter
+from mptune.topology import load
 
 
 def row(scenario, answer, now, by_hand="-"):
@@ -29,3 +37,18 @@ def test_an_answer_holds_down_to_the_sacrifice():
 def test_the_table_of_the_docs_is_read():
     rows = recommendations.kept(recommendations.DOCS.read_text(encoding="utf-8"))
     assert len(rows) >= 9 and all(one.over("now") for one in rows)
+
+
+def test_an_answer_is_asked_for_with_the_default_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = argparse.Namespace(seed=1, jobs=1, fresh=True)
+    given: list[OptimiseOptions] = []
+
+    def optimise(*args: object, **members: object) -> None:
+        given.extend(argument for argument in args if isinstance(argument, OptimiseOptions))
+
+    monkeypatch.setattr(recommendations, "optimise", optimise)
+    monkeypatch.setattr(recommendations, "stored_results", lambda *_, **__: contextlib.nullcontext())
+    recommendations.recommend(load("UiT-HAW"), "linux-7.3", asked, Reporter())
+    (options,) = given
+    options.check()
+    assert options.duration_ns == 30_000_000_000

@@ -147,7 +147,7 @@ def recommend(
     stack: str,
     asked: argparse.Namespace,
     reporter: Reporter,
-    duration_ns: int = OptimiseOptions.duration_ns,
+    duration_ns: int = OptimiseOptions().duration_ns,
 ) -> Result:
     """The main job in the simulator, with its own defaults."""
     options = OptimiseOptions(
