@@ -1,11 +1,12 @@
 //! A client and a server over two connections of the simulation, one for each direction of the data.
 //!
 //! The two directions of a TCP connection have windows, losses and timers of their own, so each is a connection here.
-//! Their interaction is left out: acknowledgements that travel with data (pure ones are a few more packets), and one handshake
-//! in place of two at the same time.
+//! Of their interaction, what arrived is acknowledged on the subflows on which a program's data leave at once: whoever
+//! writes next finds it acknowledged. Left out are that such ACKs need no packets of their own, that data acknowledge which
+//! leave later, and one handshake in place of two at the same time.
 
 use crate::transport::Transport;
-use crate::units::{NEVER, Nanos};
+use crate::units::{Bytes, NEVER, Nanos};
 use crate::workload::{Ask, Client, Ends, Piece, Purpose};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(crate) struct Exchange {
     /// Ends of the requests and of the responses in their streams.
     request_ends: Ends,
     response_ends: Ends,
+    /// Segments that each subflow had sent before the last writing.
+    sent: Vec<u64>,
     /// Time of the last response.
     over_at: Option<Nanos>,
 }
@@ -40,6 +43,7 @@ impl Exchange {
             owed: [].into(),
             request_ends: Ends::default(),
             response_ends: Ends::default(),
+            sent: vec![],
             over_at: None,
         }
     }
@@ -62,23 +66,51 @@ impl Exchange {
         while self.request_ends.take(connections[self.requests].series().total()) {
             let Some(response) = self.owed.pop_front() else { break };
             self.response_ends.push(response);
-            connections[self.responses].offer(io, response);
+            self.offer(connections, io, [self.responses, self.requests], response);
         }
         while self.response_ends.take(connections[self.responses].series().total()) {
             self.client.on_response(now, &mut self.planned);
         }
+        // Requests that are due together are written together, responses each by itself.
+        let mut asked = 0;
         while let Some(ask) = self.planned.front().copied().filter(|ask| ask.at <= now) {
             self.planned.pop_front();
             self.client.on_asked(now);
             self.owed.push_back(ask.response_bytes);
             self.request_ends.push(ask.request_bytes);
-            connections[self.requests].offer(io, ask.request_bytes);
+            asked += ask.request_bytes;
+        }
+        if asked > 0 {
+            self.offer(connections, io, [self.requests, self.responses], asked);
         }
         let next = self.planned.front().map_or(NEVER, |ask| ask.at);
         connections[self.requests].wake_at(io, next);
         if self.planned.is_empty() && self.client.waiting() == 0 {
             self.over_at.get_or_insert(now);
         }
+    }
+
+    /// A program writes on `this` connection, and what leaves at once acknowledges on its subflows what arrived in the `other`
+    /// direction. The ACKs go first: whoever receives the data may answer before the next packet arrives.
+    fn offer<T: Transport>(
+        &mut self,
+        connections: &mut [T],
+        io: &mut crate::transport::Io<T::Packet, T::Timer>,
+        [this, other]: [usize; 2],
+        bytes: Bytes,
+    ) {
+        let sent = &mut self.sent;
+        sent.clear();
+        sent.extend((0..).map_while(|number| connections[this].sent(number)));
+        io.network.hold();
+        connections[this].offer(io, bytes);
+        let held = io.network.unhold();
+        for (number, before) in sent.iter().enumerate() {
+            if connections[this].sent(number).is_some_and(|now| now > *before) {
+                connections[other].on_data_sent_back(io, number);
+            }
+        }
+        io.network.release(&mut io.queue, held);
     }
 
     /// It is on the connection with this number.

@@ -174,8 +174,12 @@ impl Payload {
         }
     }
 
-    /// The next piece begins here, whatever is left of the last: a server writes each response from its beginning.
-    fn begin_anew(&mut self) {
+    /// As many of the next bytes as a piece can have are in one: a server writes a response in one call.
+    fn join(&mut self, bytes: u64) {
+        let rest = self.data.len() - self.sent;
+        if rest as u64 >= bytes.min(self.piece as u64) {
+            return;
+        }
         self.made -= (self.data.len() - self.sent) as u64;
         self.data.resize(self.piece, 0);
         self.sent = self.piece;
@@ -313,12 +317,11 @@ impl<'a> Sender<'a> {
                 most = messages.left(now_ns);
             }
             if self.is_listening() {
-                let owed = self.answers.as_ref().map(Answers::left);
                 self.hear(stream);
-                if let (Some(owed), Some(answers)) = (owed, &self.answers) {
+                if let Some(answers) = &self.answers {
                     most = answers.left();
-                    if owed == 0 && most > 0 {
-                        payload.begin_anew();
+                    if answers.begins() {
+                        payload.join(most);
                     }
                 }
             }

@@ -1,11 +1,13 @@
 //! The server of a client that asks, in the sending half: what it owes for the requests that it has read.
 //!
 //! Both halves know the client's purpose, so a request need not state how much it asks for. Where it chooses among several
-//! responses, the first byte of the request differs from the pattern by the choice.
+//! responses, the first byte of the request differs from the pattern by the choice. Each response is written by itself, also
+//! where several requests were read at once: what a scheduler gives a subflow depends on it.
 
 use crate::meter::config::Job;
 use crate::meter::pattern::Pattern;
 use mptune_core::workload::Purpose;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The responses of a server.
@@ -18,8 +20,10 @@ pub struct Answers {
     whole: u64,
     /// The response that the current one asks for.
     choice: u8,
-    /// Bytes that may be written and were not.
-    left: u64,
+    /// Bytes of each response that may be written and were not.
+    owed: VecDeque<u64>,
+    /// Some of the first was written.
+    begun: bool,
 }
 
 impl Answers {
@@ -27,7 +31,8 @@ impl Answers {
     pub fn new(job: &Job, leading: u64) -> Option<Self> {
         let purpose = job.workload.purpose()?;
         let pattern = Pattern::new(job.seed);
-        Some(Self { purpose, pattern, read_bytes: 0, whole: 0, choice: 0, left: leading })
+        let owed = Some(leading).filter(|bytes| *bytes > 0).into_iter().collect();
+        Some(Self { purpose, pattern, read_bytes: 0, whole: 0, choice: 0, owed, begun: false })
     }
 
     /// Bytes of requests were read. The first one that is not what may be asked, if one is not.
@@ -40,7 +45,7 @@ impl Answers {
                 .split_at(usize::try_from(left).map_or(data.len(), |left| left.min(data.len())));
             wrong = wrong.or(self.read_piece(piece));
             if piece.len() as u64 == left {
-                self.left += self.purpose.response_bytes(self.whole, self.choice);
+                self.owed.push_back(self.purpose.response_bytes(self.whole, self.choice));
                 self.whole += 1;
             }
             data = rest;
@@ -65,14 +70,24 @@ impl Answers {
         self.pattern.first_wrong(at + 1, &piece[1..])
     }
 
-    /// Bytes that may be written now.
+    /// Bytes of the first response that may be written now.
     pub fn left(&self) -> u64 {
-        self.left
+        self.owed.front().copied().unwrap_or(0)
+    }
+
+    /// These are all of it.
+    pub fn begins(&self) -> bool {
+        !self.begun && !self.owed.is_empty()
     }
 
     /// So many of them were written.
     pub fn wrote(&mut self, bytes: u64) {
-        self.left -= bytes;
+        let Some(left) = self.owed.front_mut() else { return };
+        *left -= bytes;
+        self.begun = *left > 0 && (self.begun || bytes > 0);
+        if *left == 0 {
+            self.owed.pop_front();
+        }
     }
 }
 
@@ -97,11 +112,20 @@ mod tests {
         let mut answers = Answers::new(&job(), 16).unwrap();
         assert_eq!(answers.left(), 16);
         answers.wrote(16);
+        assert!(!answers.begins());
         assert_eq!((answers.read(&requests(0, 99)), answers.left()), (None, 0));
         assert_eq!((answers.read(&requests(99, 1)), answers.left()), (None, 5_000));
+        assert!(answers.begins());
+        answers.wrote(0);
+        assert!(answers.begins());
         answers.wrote(4_000);
-        // Both objects, and the next page.
-        assert_eq!((answers.read(&requests(100, 300)), answers.left()), (None, 1_000 + 5_600));
+        // Both objects, and the next page, each by itself.
+        assert_eq!((answers.read(&requests(100, 300)), answers.begins()), (None, false));
+        for bytes in [1_000, 300, 300, 5_000] {
+            assert_eq!(answers.left(), bytes);
+            answers.wrote(bytes);
+        }
+        assert_eq!((answers.left(), answers.begins()), (0, false));
     }
 
     #[test]
@@ -115,7 +139,8 @@ mod tests {
             bytes[number * 100] ^= choice;
         }
         assert_eq!((answers.read(&bytes[..30]), answers.left()), (None, 0));
-        assert_eq!((answers.read(&bytes[30..300]), answers.left()), (None, 5_000 + 1_000 + 2_000));
+        assert_eq!(answers.read(&bytes[30..300]), None);
+        assert_eq!(answers.owed, [5_000, 1_000, 2_000]);
         assert_eq!(answers.read(&bytes[300..]), Some(300), "there are three");
     }
 

@@ -101,6 +101,10 @@ struct Udp {
     flow: u32,
 }
 
+/// Packets that waited, see [`Network::hold`].
+#[must_use]
+pub struct Held<P>(Vec<InFlight<P>>);
+
 /// All links and routes with the packets on them.
 #[derive(Debug)]
 pub struct Network<P> {
@@ -118,6 +122,9 @@ pub struct Network<P> {
     ordered: Vec<Heap<P>>,
     udp: Vec<Udp>,
     watch: Option<Box<Watch<P>>>,
+    /// Packets wait in `held` ([`Self::hold`]).
+    holds: bool,
+    held: Vec<InFlight<P>>,
     /// A packet off the fast path, passed by memory. On the fast path nothing takes a packet's address: it would
     /// be assembled in memory and copied to its ring, a stall of the processor.
     aside: InFlight<P>,
@@ -142,6 +149,8 @@ impl<P: Carried> Network<P> {
             ordered: heaps.collect(),
             udp: Vec::new(),
             watch: None,
+            holds: false,
+            held: Vec::new(),
             aside: InFlight::default(),
         };
         for heap in 0..ordered.len() {
@@ -197,11 +206,15 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// [`Self::send`] on a route that is down or recorded.
+    /// [`Self::send`] on a route that is down or recorded, or while packets wait.
     #[cold]
     #[inline(never)]
     fn send_off_fast_path(&mut self, queue: &mut EventQueue) {
         let packet = self.aside;
+        if self.holds {
+            self.held.push(packet);
+            return;
+        }
         let InFlight { at, route, size, payload, .. } = packet;
         let up = self.routes[RouteId::from(route)].up;
         if let Some(watch) = &mut self.watch {
@@ -212,13 +225,42 @@ impl<P: Carried> Network<P> {
         }
     }
 
+    /// Packets that are sent wait from now on, all of them at this time, until [`Self::release`].
+    pub fn hold(&mut self) {
+        self.holds = true;
+        self.mark_routes();
+    }
+
+    /// What is sent goes at once again, also before the packets that wait, which are returned.
+    pub fn unhold(&mut self) -> Held<P> {
+        self.holds = false;
+        self.mark_routes();
+        Held(std::mem::take(&mut self.held))
+    }
+
+    /// Packets that waited enter their routes.
+    pub fn release(&mut self, queue: &mut EventQueue, held: Held<P>) {
+        let Held(mut packets) = held;
+        for packet in packets.drain(..) {
+            self.aside = packet;
+            self.send_off_fast_path(queue);
+        }
+        // Its memory serves again.
+        self.held = packets;
+    }
+
+    fn mark_routes(&mut self) {
+        let plain = self.watch.is_none() && !self.holds;
+        for route in &mut self.routes {
+            route.is_plain = plain && route.up;
+        }
+    }
+
     /// Records the passages of the next `limit` packets.
     pub fn watch(&mut self, limit: usize) {
         let dropped = self.counters().map(|counters| counters.dropped).collect();
         self.watch = Some(Box::new(Watch::new(self.routes.len(), dropped, limit)));
-        for route in &mut self.routes {
-            route.is_plain = false;
-        }
+        self.mark_routes();
         for waiting in self.waiting.iter_mut().filter(|waiting| **waiting == Waiting::End) {
             *waiting = Waiting::WatchedEnd;
         }
@@ -488,8 +530,8 @@ impl<P: Carried> Network<P> {
     pub fn set_path_up(&mut self, path: usize, up: bool) {
         for route in [forward(path), reverse(path)] {
             self.routes[route].up = up;
-            self.routes[route].is_plain = up && self.watch.is_none();
         }
+        self.mark_routes();
     }
 
     /// The counters of each link, in the order of the specification.

@@ -200,6 +200,10 @@ impl Scheduler for Hold {
     fn note_handed(&mut self, segments: f64) {
         self.handout.note_handed(segments);
     }
+
+    fn on_write(&mut self) {
+        self.handout.end();
+    }
 }
 
 #[cfg(test)]

@@ -88,6 +88,9 @@ pub trait Scheduler {
     #[inline]
     fn note_handed(&mut self, _segments: f64) {}
 
+    /// The program writes: what is selected next is another event's, also at the same time.
+    fn on_write(&mut self) {}
+
     /// TCP paces the subflow by its own rate.
     fn paces(&self, _subflow: usize) -> bool {
         false

@@ -60,6 +60,11 @@ impl Handout {
         self.left > 0.0
     }
 
+    /// The next segment needs a new choice (Linux `__mptcp_push_pending`, which asks the scheduler first).
+    pub fn end(&mut self) {
+        self.chosen_at = NEVER;
+    }
+
     /// So many full segments went to the subflow.
     #[inline]
     pub fn note_handed(&mut self, segments: f64) {
@@ -136,6 +141,10 @@ impl Scheduler for Kernel {
     fn note_handed(&mut self, segments: f64) {
         self.handout.note_handed(segments);
     }
+
+    fn on_write(&mut self) {
+        self.handout.end();
+    }
 }
 
 #[cfg(test)]
@@ -158,6 +167,27 @@ mod tests {
         let longer = [subflow(100, 100, 20), subflow(10, 30, 29 + 46)];
         let now = Candidates { ready: 0b11, ..candidates(&longer, 1000, 1000) };
         assert_eq!(scheduler.select(now), Some(0));
+    }
+
+    #[test]
+    fn each_write_makes_a_new_choice_also_at_the_same_time() {
+        let mut scheduler = Kernel::default();
+        let mut selected = vec![];
+        // Two responses of 14 segments: the first leaves the other subflow with the shorter wait.
+        let mut queued = [0, 0];
+        for _ in 0..2 {
+            scheduler.on_write();
+            for _ in 0..14 {
+                let subflows = [subflow(10, 20, queued[0]), subflow(20, 30, queued[1])];
+                let now = Candidates { ready: 0b11, ..candidates(&subflows, 1000, 1000) };
+                let id = scheduler.select(now).unwrap();
+                scheduler.note_handed(1.0);
+                queued[id] += 1;
+                selected.push(id);
+            }
+        }
+        let expected: Vec<_> = [0; 14].into_iter().chain([1; 14]).collect();
+        assert_eq!(selected, expected);
     }
 
     #[test]

@@ -69,6 +69,11 @@ macro_rules! schedulers {
                 match self { $(Self::$variant(policy) => policy.continues()),+ }
             }
 
+            /// [`Scheduler::on_write`].
+            pub fn on_write(&mut self) {
+                match self { $(Self::$variant(policy) => policy.on_write()),+ }
+            }
+
             /// [`Scheduler::paces`].
             pub fn paces(&self, subflow: usize) -> bool {
                 match self { $(Self::$variant(policy) => policy.paces(subflow)),+ }

@@ -228,6 +228,7 @@ impl DataSender {
     /// The program offers this much more.
     pub fn offer(&mut self, bytes: Bytes) {
         self.buffer.offer(bytes);
+        self.scheduling.on_write();
     }
 
     /// The application writes until the buffer is full.

@@ -196,9 +196,11 @@ impl DataSender {
     // Inlined into the hottest loop in spite of its other caller.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId, data: Seq) {
+        // Each packet that is made before one has left (Linux `tcp_skb_entail`): TCP sends the first when it is full
+        // (`tcp_push_one`), MPTCP at the end of what a subflow takes.
+        let restarts = self.restarts_at_packets && (self.is_multipath || subflow.queue.is_empty());
         let begins = subflow.queue.push(data, self.buffer.packet_segments(&subflow.send_window));
-        // Each packet that is made (Linux `tcp_skb_entail`).
-        if begins && self.restarts_at_packets && subflow.sender.outstanding() == 0 {
+        if restarts && begins && subflow.sender.outstanding() == 0 {
             subflow.sender.restart_if_idle(now);
         }
         subflow.deferred = false;

@@ -65,6 +65,11 @@ impl Scheduling {
         self.policy.continues()
     }
 
+    /// The program writes: what is selected next is another event's.
+    pub fn on_write(&mut self) {
+        self.policy.on_write();
+    }
+
     /// It got so many full segments.
     #[inline]
     pub fn note_handed(&mut self, segments: f64) {
