@@ -22,6 +22,7 @@ ORDER = [
         "_core",
         "_text",
         "_terminal",
+        "_threads",
         "errors",
         "files",
         "_cache",

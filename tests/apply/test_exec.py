@@ -44,6 +44,27 @@ def run_directory(path: Path, **changes: object) -> Path:
     return path
 
 
+@pytest.mark.parametrize("own", [None, "7"])
+def test_the_program_has_the_threads_that_its_user_gives_it(own: str | None):
+    # This program limits its own, by a variable that a program with numpy would inherit.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": own or ""}
+    if own is None:
+        del environment["OPENBLAS_NUM_THREADS"]
+    shown = "import os; print(os.environ.get('OPENBLAS_NUM_THREADS'))"
+    command = [
+        sys.executable,
+        "-m",
+        "mptune.cli",
+        "exec",
+        "--",
+        sys.executable,
+        "-c",
+        shown,
+    ]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == (f"{own}\n", 0), ran.stderr
+
+
 def test_the_environment_carries_the_settings(library, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", f"other.so {library}:third.so")
     monkeypatch.setenv("GODEBUG", "http2client=0")

@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from mptune import _threads
 from mptune._text import quoted
 from mptune.apply import _exec_process
 from mptune.errors import InputError
@@ -186,7 +187,7 @@ def start(planned: Plan) -> None:
         agent = agents.program()
         command = [str(agent), "exec", *_options(planned), str(path), *command]
         path = agent
-    _exec_process.become(path, command, os.environ | planned.environment)
+    _exec_process.become(path, command, _threads.inherited() | planned.environment)
 
 
 def watch(planned: Plan) -> tuple[int, Statistics]:
@@ -197,7 +198,7 @@ def watch(planned: Plan) -> tuple[int, Statistics]:
     InputError : the kernel cannot start it.
     """
     with collected() as file:
-        environment = os.environ | planned.environment | preload.collecting(file)
+        environment = _threads.inherited() | planned.environment | preload.collecting(file)
         code = _exec_process.run(planned.program.path, planned.command, environment)
         return code, read(file)
 

@@ -14,6 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from mptune import _threads
 from mptune.cli._common import COMPLETION_VARIABLE, program
 from mptune.cli._help import COMMANDS
 
@@ -62,9 +63,7 @@ def _needed(words: Sequence[str]) -> Sequence[str]:
 
 def main() -> None:
     """Entry point of the console script."""
-    # The matrices are small and the processors have trials to run: threads of BLAS, which wait by
-    # spinning, cost several times what they give. numpy is imported later, and reads it then.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _threads.limit()
     # What is imported stays: to look through it after every 700 new objects takes a tenth of a short command.
     gc.set_threshold(50_000)
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mptune import _threads
 from mptune.errors import InputError, MptuneError
 from mptune.topology import Topology, from_tables, load
 from mptune.trial import Programs, Trial
@@ -80,7 +81,7 @@ class Host:
         from mptune.linux import preload
         from mptune.linux.sandbox import leftovers
 
-        own = dict(os.environ if env is None else env)
+        own = _threads.inherited() if env is None else dict(env)
         if mptcp:
             own |= preload.environment(own, "mptcp", self._kernel_cc, None)
         network, user = self._namespaces

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
+from mptune import _threads
 from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import GRACE_S, Talker, last_words, manner
 
@@ -45,7 +46,7 @@ class Child(Talker):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                env={**os.environ, leftovers.VARIABLE: run},
+                env={**_threads.inherited(), leftovers.VARIABLE: run},
                 # Ctrl-C is for the program, which then ends this process.
                 start_new_session=True,
             )
