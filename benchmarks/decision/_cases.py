@@ -180,7 +180,8 @@ def prior(name: str, topology: Topology, known: Grid, truth: Truth, seed: int) -
     if name.endswith("learnt prior"):
         learnt = LearntPrior(topology, grown=False)
         rows = np.array(learnt.rows(known.arms, known.buffers))
-        return Prior(_replay.reversed_ranks(rows) if name.startswith("wrong") else rows, learnt.error)
+        error = learnt.error(known.arms, known.buffers)
+        return Prior(_replay.reversed_ranks(rows) if name.startswith("wrong") else rows, error)
     expected = _replay.misjudged(truth.means, known, seed)
     if name == "wrong prior":
         return Prior(_replay.reversed_ranks(expected))

@@ -6,7 +6,7 @@ next trial.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from mptune.optimisation.budget import BATCH, Budget
 from mptune.optimisation.job import Job
@@ -17,9 +17,6 @@ from mptune.runner.running import Advance
 from mptune.strategy import Arm, Ask, Question, Strategy, Told, Verdict, create
 from mptune.trial import Combination, Record, Workload
 from mptune.units import format_size
-
-if TYPE_CHECKING:
-    from mptune.optimisation.learnt_prior import LearntPrior
 
 #: Most rounds in which neighbours of the best arms join, or buffers beyond the ends.
 _WIDENED = 8
@@ -72,6 +69,41 @@ class Sought(Protocol):
         ...
 
 
+class Predictor(Protocol):
+    """What is expected before any trial: simulated (`prior`) or learnt (`learnt_prior`).
+
+    Attributes
+    ----------
+    takes_time : so much that its progress is shown.
+    named : how a step names the belief in it, with the strategy's words in place of `{}`.
+    """
+
+    takes_time: bool
+    named: str
+
+    def rows(
+        self, arms: Sequence[Arm], buffers: Sequence[int], progress: Advance | None = None, /
+    ) -> tuple[tuple[float, ...], ...]:
+        """Worths: a row per arm, a value per buffer (bytes, ascending); empty if an arm is unknown."""
+        ...
+
+    def error(self, arms: Sequence[Arm], buffers: Sequence[int], /) -> tuple[float, float] | None:
+        """As `mptune.strategy.Question.prior_error`."""
+        ...
+
+
+def _predictor(job: Job, sought: Sought) -> Predictor | None:
+    if job.has_prior:
+        # What is looked at again is measured whole, and so is what is predicted.
+        return Prior(job.topology, job.configuration, sought.workload(1), job.options.seed, sought.worths)
+    if job.has_learnt_prior:
+        # Imported here because numpy loads slowly.
+        from mptune.optimisation.learnt_prior import LearntPrior
+
+        return LearntPrior(job.topology, grown=job.options.grows_at_sender)
+    return None
+
+
 class _Measured(NamedTuple):
     """A trial; `at_s` is when it ended, in seconds of the search on the testbed."""
 
@@ -97,17 +129,7 @@ class Search:
 
     def __init__(self, job: Job, budget: Budget, sought: Sought) -> None:
         self._job, self.budget, self._sought = job, budget, sought
-        self._prior: Prior | None = None
-        self._learnt: LearntPrior | None = None
-        if job.has_prior:
-            # What is looked at again is measured whole, and so is what is predicted.
-            whole, seed = sought.workload(1), job.options.seed
-            self._prior = Prior(job.topology, job.configuration, whole, seed, sought.worths)
-        elif job.has_learnt_prior:
-            # Imported here because numpy loads slowly.
-            from mptune.optimisation import learnt_prior
-
-            self._learnt = learnt_prior.LearntPrior(job.topology, grown=job.options.grows_at_sender)
+        self._predictor = _predictor(job, sought)
         self._known: list[_Measured] = []
         self._spent_s = 0.0
         self._ended = "certain"
@@ -120,24 +142,12 @@ class Search:
         ------
         Interrupted, LimitReached : Ctrl-C, or a limit of the user's, with the best answer so far.
         """
-        if self._prior is not None:
+        predictor, sought = self._predictor, self._sought
+        if predictor is not None and predictor.takes_time:
             with self._job.phase("prediction") as progress:
-                self._predict(progress)
+                predictor.rows(sought.arms(), sought.buffers, progress)
         with self._job.phase("sweep") as progress, telling(self.steps):
             self._ask(progress)
-
-    def _predict(self, progress: Advance | None = None) -> tuple[tuple[float, ...], ...]:
-        """The predictions for the question as it is now, if there are any."""
-        sought = self._sought
-        if self._prior is not None:
-            return self._prior.rows(sought.combinations, sought.buffers, progress)
-        return () if self._learnt is None else self._learnt.rows(sought.arms(), sought.buffers)
-
-    def _error(self) -> tuple[float, float] | None:
-        """How wrong they are, if that is known."""
-        if self._prior is not None:
-            return self._prior.error(self._sought.combinations, self._sought.buffers)
-        return None if self._learnt is None else self._learnt.error
 
     def _ask(self, progress: Advance | None) -> None:
         for _ in range(_WIDENED + 1):
@@ -191,9 +201,9 @@ class Search:
     def strategy(self) -> Strategy:
         """A strategy for the question as it is now, which knows what was measured."""
         job, options, sought = self._job, self._job.options, self._sought
-        budget_s = self.budget.sweep_s
+        budget_s, predictor, arms = self.budget.sweep_s, self._predictor, sought.arms()
         question = Question(
-            arms=sought.arms(),
+            arms=arms,
             buffers=sought.buffers,
             sacrifice=sought.sacrifice,
             runs=options.runs_each,
@@ -202,8 +212,8 @@ class Search:
             trial_s=self.budget.trial_s,
             budget_s=None if budget_s is None else max(0.0, budget_s),
             seed=options.seed,
-            prior=self._predict(),
-            prior_error=self._error(),
+            prior=() if predictor is None else predictor.rows(arms, sought.buffers),
+            prior_error=None if predictor is None else predictor.error(arms, sought.buffers),
         )
         strategy = create(options.chosen_strategy, question)
         strategy.tell(list(self._told()))
@@ -273,7 +283,9 @@ class Search:
                     among=len(sought.combinations),
                     buffers=(low, high),
                     more_s=verdict.more_s,
-                    prior=f"learnt, {verdict.prior}" if verdict.prior and self._learnt else verdict.prior,
+                    prior=self._predictor.named.format(verdict.prior)
+                    if verdict.prior and self._predictor is not None
+                    else verdict.prior,
                     drift=None if verdict.drift is None else verdict.drift.change,
                 )
             )

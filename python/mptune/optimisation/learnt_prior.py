@@ -17,6 +17,7 @@ import numpy as np
 
 from mptune.files import read_bytes
 from mptune.optimisation.learnt_features import CONTROLS, VERSION, Floats, of_configuration, of_subflows
+from mptune.runner.running import Advance
 from mptune.strategy import Arm
 from mptune.topology import Topology
 
@@ -84,10 +85,15 @@ class LearntPrior:
     grown : only the sender's buffer has the size, and grows up to it.
     """
 
+    takes_time = False
+    named = "learnt, {}"
+
     def __init__(self, topology: Topology, *, grown: bool) -> None:
         self._topology, self._grown = topology, grown
 
-    def rows(self, arms: Sequence[Arm], buffers: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    def rows(
+        self, arms: Sequence[Arm], buffers: Sequence[int], _progress: Advance | None = None
+    ) -> tuple[tuple[float, ...], ...]:
         """Throughputs, Mbit/s: a row per arm, a value per buffer (bytes).
 
         None at all if a congestion control is unknown, or the subflows of an arm are.
@@ -113,8 +119,7 @@ class LearntPrior:
         rows = (np.round(shares, 6) * totals[:, None]).tolist()
         return tuple(map(tuple, rows))
 
-    @property
-    def error(self) -> tuple[float, float]:
+    def error(self, _arms: Sequence[Arm], _buffers: Sequence[int]) -> tuple[float, float]:
         """As `mptune.strategy.Question.prior_error`."""
         return shipped().error
 

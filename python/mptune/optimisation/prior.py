@@ -14,6 +14,7 @@ from mptune.runner.planning import plan_run
 from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.statistics import quantile
+from mptune.strategy import Arm
 from mptune.testbeds import create
 from mptune.topology import Topology
 from mptune.trial import Bulk, Combination, Configuration, PlannedTrial, Record, Workload
@@ -35,6 +36,10 @@ class Prior:
     worths : as in `mptune.optimisation.asking.Sought`.
     """
 
+    #: A progress is worth showing: trials are simulated.
+    takes_time = True
+    named = "{}"
+
     def __init__(
         self,
         topology: Topology,
@@ -51,22 +56,23 @@ class Prior:
         self._known: dict[tuple[Combination, int], float] = {}
 
     def rows(
-        self, arms: Sequence[Combination], buffers: Sequence[int], progress: Advance | None = None
+        self, arms: Sequence[Arm], buffers: Sequence[int], progress: Advance | None = None
     ) -> tuple[tuple[float, ...], ...]:
         """Throughputs, Mbit/s: a row per arm, a value per buffer (bytes, ascending)."""
+        combinations = [arm.combination for arm in arms]
         some = sorted({*buffers[::_STEP], buffers[-1]})
         missing = [
             (arm, buffer_bytes)
-            for arm in arms
+            for arm in combinations
             for buffer_bytes in some
             if (arm, buffer_bytes) not in self._known
         ]
         self._simulate(missing, progress)
         return tuple(
-            tuple(self._between(arm, some, buffer_bytes) for buffer_bytes in buffers) for arm in arms
+            tuple(self._between(arm, some, buffer_bytes) for buffer_bytes in buffers) for arm in combinations
         )
 
-    def error(self, arms: Sequence[Combination], buffers: Sequence[int]) -> tuple[float, float] | None:
+    def error(self, arms: Sequence[Arm], buffers: Sequence[int]) -> tuple[float, float] | None:
         """Error of these predictions for a kernel, as shares of the throughput: median and 90th percentile.
 
         The median over all arms and buffers whose error is known; None where none is, as for what is no
@@ -75,7 +81,9 @@ class Prior:
         if not isinstance(self._workload, Bulk):
             return None
         learnt = shipped()
-        trials = (self._planned(arm, buffer_bytes).trial for arm in arms for buffer_bytes in buffers)
+        trials = (
+            self._planned(arm.combination, buffer_bytes).trial for arm in arms for buffer_bytes in buffers
+        )
         spreads = sorted(learnt.scale.of(factors(trial)) for trial in trials if not learnt.unknown(trial))
         if not spreads:
             return None
