@@ -118,6 +118,8 @@ def grid(
 
 def _enough(payload: np.ndarray, extent: Extent) -> int:
     """Runs that separate the means of the best configurations; a multiple of those at first."""
+    if extent.most_runs <= extent.runs:
+        return extent.runs
     runs = payload.sum(axis=-1, dtype=float)
     means = runs.mean(axis=2)
     best = means >= (1 - _BEST) * means.max()
