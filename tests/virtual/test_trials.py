@@ -299,12 +299,21 @@ def test_responses_take_a_round_trip_and_the_same_again(observed, trial):
     assert observed(asked).delays_ns == observation.delays_ns
 
 
+PAGE = Page(page_bytes=5_000, objects=3, object_bytes=1_000, think_ns=50 * MS, duration_ns=SECOND)
+
+
 def test_pages_take_two_round_trips(measured):
-    page = Page(page_bytes=5_000, objects=3, object_bytes=1_000, think_ns=50 * MS, duration_ns=SECOND)
-    observation = measured(workload=page)
+    observation = measured(workload=PAGE, pm="default")
     assert observation.failed is None
     assert observation.in_order_bytes == 8_000 * len(observation.delays_ns)
     assert all(40 * MS < time_ns < 50 * MS for time_ns in observation.delays_ns)
+
+
+def test_each_object_of_a_page_is_a_choice_of_the_scheduler_as_in_the_simulator(measured, trial):
+    """From the second page on one of them takes the slower path: the quicker one has data outstanding."""
+    pages = measured(workload=PAGE).delays_ns
+    assert all(52 * MS < time_ns < 56 * MS for time_ns in pages[1:])
+    assert pages == pytest.approx(create("simulated").run(trial(workload=PAGE)).delays_ns, rel=0.01)
 
 
 def test_messages_that_do_not_arrive_fail_the_trial_which_has_the_delays_of_the_others(measured):
