@@ -102,15 +102,15 @@ impl Exchange {
         let sent = &mut self.sent;
         sent.clear();
         sent.extend((0..).map_while(|number| connections[this].sent(number)));
-        io.network.hold();
+        io.network.pause();
         connections[this].offer(io, bytes);
-        let held = io.network.unhold();
+        let waiters = io.network.resume();
         for (number, before) in sent.iter().enumerate() {
             if connections[this].sent(number).is_some_and(|now| now > *before) {
                 connections[other].on_data_sent_back(io, number);
             }
         }
-        io.network.release(&mut io.queue, held);
+        io.network.release(&mut io.queue, waiters);
     }
 
     /// It is on the connection with this number.

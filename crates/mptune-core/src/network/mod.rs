@@ -101,9 +101,9 @@ struct Udp {
     flow: u32,
 }
 
-/// Packets that waited, see [`Network::hold`].
+/// Packets that waited, see [`Network::pause`].
 #[must_use]
-pub struct Held<P>(Vec<InFlight<P>>);
+pub struct Waiters<P>(Vec<InFlight<P>>);
 
 /// All links and routes with the packets on them.
 #[derive(Debug)]
@@ -122,9 +122,9 @@ pub struct Network<P> {
     ordered: Vec<Heap<P>>,
     udp: Vec<Udp>,
     watch: Option<Box<Watch<P>>>,
-    /// Packets wait in `held` ([`Self::hold`]).
-    holds: bool,
-    held: Vec<InFlight<P>>,
+    /// Packets wait in `paused` ([`Self::pause`]).
+    is_paused: bool,
+    paused: Vec<InFlight<P>>,
     /// A packet off the fast path, passed by memory. On the fast path nothing takes a packet's address: it would
     /// be assembled in memory and copied to its ring, a stall of the processor.
     aside: InFlight<P>,
@@ -149,8 +149,8 @@ impl<P: Carried> Network<P> {
             ordered: heaps.collect(),
             udp: Vec::new(),
             watch: None,
-            holds: false,
-            held: Vec::new(),
+            is_paused: false,
+            paused: Vec::new(),
             aside: InFlight::default(),
         };
         for heap in 0..ordered.len() {
@@ -211,8 +211,8 @@ impl<P: Carried> Network<P> {
     #[inline(never)]
     fn send_off_fast_path(&mut self, queue: &mut EventQueue) {
         let packet = self.aside;
-        if self.holds {
-            self.held.push(packet);
+        if self.is_paused {
+            self.paused.push(packet);
             return;
         }
         let InFlight { at, route, size, payload, .. } = packet;
@@ -226,31 +226,31 @@ impl<P: Carried> Network<P> {
     }
 
     /// Packets that are sent wait from now on, all of them at this time, until [`Self::release`].
-    pub fn hold(&mut self) {
-        self.holds = true;
+    pub fn pause(&mut self) {
+        self.is_paused = true;
         self.mark_routes();
     }
 
     /// What is sent goes at once again, also before the packets that wait, which are returned.
-    pub fn unhold(&mut self) -> Held<P> {
-        self.holds = false;
+    pub fn resume(&mut self) -> Waiters<P> {
+        self.is_paused = false;
         self.mark_routes();
-        Held(std::mem::take(&mut self.held))
+        Waiters(std::mem::take(&mut self.paused))
     }
 
     /// Packets that waited enter their routes.
-    pub fn release(&mut self, queue: &mut EventQueue, held: Held<P>) {
-        let Held(mut packets) = held;
+    pub fn release(&mut self, queue: &mut EventQueue, waiters: Waiters<P>) {
+        let Waiters(mut packets) = waiters;
         for packet in packets.drain(..) {
             self.aside = packet;
             self.send_off_fast_path(queue);
         }
         // Its memory serves again.
-        self.held = packets;
+        self.paused = packets;
     }
 
     fn mark_routes(&mut self) {
-        let plain = self.watch.is_none() && !self.holds;
+        let plain = self.watch.is_none() && !self.is_paused;
         for route in &mut self.routes {
             route.is_plain = plain && route.up;
         }
