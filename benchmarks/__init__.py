@@ -2,6 +2,8 @@
 
 import os
 
-# As `mptune._threads` has it; before numpy is loaded, and for the processes that are started too.
+from mptune import _threads
+
+# Before numpy is loaded, and for the processes that are started too.
+_threads.limit()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

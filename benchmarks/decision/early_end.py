@@ -8,6 +8,7 @@ ended when its estimate has come within 2 % and stays there. Prints a table and 
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +131,7 @@ def main() -> int:
     return 0
 
 
-def summary(ones: list[Ended]) -> dict[str, float]:
+def summary(ones: Sequence[Ended]) -> dict[str, float]:
     """Shares over all trials."""
     share = np.concatenate([ended.share.ravel() for ended in ones])
     error = np.concatenate([ended.error.ravel() for ended in ones])

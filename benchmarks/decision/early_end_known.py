@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.decision._corpus import SECONDS, Extent, Grid, grid, is_kept
-from benchmarks.decision.early_end import DEVELOPED_ON, LARGE, NONE, Ended
+from benchmarks.decision.early_end import DEVELOPED_ON, LARGE, NONE, Ended, summary
 from benchmarks.shared.measure import machine, write
 from benchmarks.shared.random_networks import random_network
 from mptune.runner.progress import Reporter
@@ -136,7 +136,7 @@ class Seen:
 
     Attributes
     ----------
-    value, known : the logarithm of each trial's bytes, as far as it was told, and whether it was.
+    value, known : the logarithm of each trial's bytes, as it was reported, and whether it was.
     ratio, used : the logarithm of that by the estimate at each look before its end, and 1 there; 0 elsewhere.
     """
 
@@ -414,18 +414,6 @@ def replay(trials: Trials, rule: Rule, order: int = ORDERS[0], most: int | None 
     return Ended(np.array(share), np.array(error))
 
 
-def summary(ones: Sequence[Ended]) -> dict[str, float]:
-    """Time saved, and errors, over all trials."""
-    share, error = (np.concatenate([one[part] for one in ones]) for part in (0, 1))
-    return {
-        "saved": 1 - float(share.mean()),
-        "mean": float(error.mean()),
-        "q90": float(np.quantile(error, 0.9)),
-        "off": float((error > NONE).mean()),
-        "far_off": float((error > LARGE).mean()),
-    }
-
-
 class Contest(NamedTuple):
     """The networks, by whether the rules were developed on them, and of a rule what replays it on each.
 
@@ -496,7 +484,8 @@ def main() -> int:
     for which, ones in contest.groups.items():
         for name, by_arm in (("best for each network", False), ("best for each arm", True)):
             best = summary([hindsight(ones, by_arm)])
-            rows.append({"networks": which, "trials": "all", "rule": name, "tolerance": "hindsight", **best})
+            told: dict[str, float | str] = {"trials": "all", "rule": name, "tolerance": "hindsight"}
+            rows.append({**best, "networks": which, **told})
     for way in ("today", "ratios", "controls", "learnt"):
         on_old = [contest.replayed("developed on", way, tolerance) for tolerance in TOLERANCES]
         good = [number for number, one in enumerate(on_old) if one["mean"] <= AIM]
@@ -505,11 +494,11 @@ def main() -> int:
             for begun in (False, True):
                 row = contest.replayed(which, way, tolerance, begun=begun)
                 told = {"trials": f"first {FIRST}" if begun else "all", "rule": way, "tolerance": tolerance}
-                rows.append({"networks": which, **told, **row})
+                rows.append({**row, "networks": which, **told})
                 if way == "learnt":
                     equal, other = contest.as_wrong(which, row["mean"], begun=begun)
                     told = told | {"rule": "today, as wrong", "tolerance": equal}
-                    rows.append({"networks": which, **told, **other})
+                    rows.append({**other, "networks": which, **told})
     console = Console(width=130)
     console.print(machine(), f"stack {asked.stack}")
     console.print({which: [one.name for one in ones] for which, ones in contest.groups.items()})

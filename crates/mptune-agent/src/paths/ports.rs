@@ -1,4 +1,4 @@
-//! Ports of the receiver, by which the connections that are meant are told from others. Nothing is looked up here.
+//! Ports of the receiver, which tell the intended connections from others. Nothing is looked up here.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
