@@ -16,8 +16,9 @@ from mptune.topology import Topology
 def candidates(impact: Impact, topology: Topology) -> tuple[SubflowSets, ...]:
     """Sets to compare, each with a name; no two have the same optional set, and there is at least one.
 
-    Always the set that follows from the signs ("sign"), "all", and "single", the subflow that delivered
-    most. Where the factors are plausible, also the sign set with the next best subflow ("sign + K-C") and
+    Always the set that follows from the signs ("sign"), "all", "single", the subflow that delivered most, and
+    "disjoint", the best subflows of which no two share an interface (one-to-one, as `laminar` endpoints open
+    them). Where the factors are plausible, also the sign set with the next best subflow ("sign + K-C") and
     without its worst ("sign - T-CU"); where they are not, the best subflows by impact factor: "top 1", "top
     2" and so on. Of several names for one set the first in this order stays.
     """
@@ -29,6 +30,7 @@ def candidates(impact: Impact, topology: Topology) -> tuple[SubflowSets, ...]:
         ("all", tuple(labels)),
         ("single", (_single(impact, ranked),)),
         *nearby,
+        ("disjoint", _disjoint(topology, ranked)),
     ]
     by_set: dict[frozenset[str], SubflowSets] = {}
     for name, active in named:
@@ -46,6 +48,21 @@ def _single(impact: Impact, ranked: Sequence[str]) -> str:
     """The subflow that delivered most while all carried data; the best by impact factor if none is known."""
     carried = {path.path: path.carried_mbps or 0.0 for path in impact.paths}
     return max(ranked, key=lambda label: carried.get(label, 0.0))
+
+
+def _disjoint(topology: Topology, ranked: Sequence[str]) -> tuple[str, ...]:
+    """The subflows by falling impact factor, without those that share an interface with one before."""
+    paths = {path.label: path for path in topology.paths}
+    taken: list[str] = []
+    here: set[int] = set()
+    there: set[int] = set()
+    for label in ranked:
+        path = paths[label]
+        if path.local_index not in here and path.remote_index not in there:
+            taken.append(label)
+            here.add(path.local_index)
+            there.add(path.remote_index)
+    return tuple(taken)
 
 
 def _nested(ranked: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
