@@ -405,7 +405,12 @@ def test_candidates_are_distinct_and_complete_partitions(
     means: list[float | None], carried: list[float | None], plausible: bool
 ) -> None:
     labels = ("A-X", "B-X", "C-X")
-    topology: Any = SimpleNamespace(paths=[SimpleNamespace(label=label) for label in labels])
+    topology: Any = SimpleNamespace(
+        paths=[
+            SimpleNamespace(label=label, local_index=index, remote_index=0)
+            for index, label in enumerate(labels)
+        ]
+    )
     impact = Impact(
         cc="reno",
         paths=tuple(
