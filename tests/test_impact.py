@@ -439,6 +439,35 @@ def test_candidates_are_distinct_and_complete_partitions(
     assert sets[0].optional == impact.sets.optional and labels in {candidate.optional for candidate in sets}
 
 
+@pytest.mark.parametrize(
+    ("means", "disjoint"),
+    [
+        # By the factors alone A-C and A-D are best, and share A.
+        ((0.9, 0.8, 0.3, 0.2), ("A-C", "B-D")),
+        # The second best crosses the first: nothing shares an interface, all others do.
+        ((0.1, 0.9, 0.8, 0.2), ("A-D", "B-C")),
+    ],
+)
+def test_the_best_subflows_without_a_common_interface_compete(
+    means: tuple[float, ...], disjoint: tuple[str, ...]
+) -> None:
+    labels = ("A-C", "A-D", "B-C", "B-D")
+    topology: Any = SimpleNamespace(
+        paths=[
+            SimpleNamespace(label=label, local_index=index // 2, remote_index=index % 2)
+            for index, label in enumerate(labels)
+        ]
+    )
+    paths = tuple(
+        PathImpact(path=label, omega=summarise([mean]), rtt_ms=None, carried_mbps=10 * mean)
+        for label, mean in zip(labels, means, strict=True)
+    )
+    sets = partition(dict(zip(labels, means, strict=True)))
+    impact = Impact(cc="reno", paths=paths, sets=sets, warnings=(), doubts=())
+    named = {candidate.name: candidate.optional for candidate in candidates(impact, topology)}
+    assert named["disjoint"] == disjoint
+
+
 def test_two_equal_trials_are_no_certainty(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.noise = 0.0
     impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=3))
