@@ -53,7 +53,8 @@ class Contestant(NamedTuple):
     Attributes
     ----------
     make : a player.
-    prior : "", "prior", "wrong prior", "learnt prior" or "wrong learnt prior".
+    prior : "", "prior", "stated prior" (one whose error is known), "wrong prior", "learnt prior" or "wrong
+        learnt prior".
     anytime : whether it can be asked at any time; else it is replayed for each.
     slow : whether it thinks for long.
     ending : whether the first trials of its configurations end early, as `mptune optimise` has them.
@@ -96,6 +97,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "adaptive, wrong learnt prior": Contestant(adaptive, prior="wrong learnt prior"),
     "adaptive, ending early": Contestant(adaptive, ending=True),
     "adaptive, prior, ending early": Contestant(adaptive, prior="prior", ending=True),
+    "adaptive, stated prior, ending early": Contestant(adaptive, prior="stated prior", ending=True),
     "adaptive, learnt prior, ending early": Contestant(adaptive, prior="learnt prior", ending=True),
     "oracle": Contestant(oracle),
     "even grid": Contestant(planned(_replay.spread), anytime=False),
@@ -170,6 +172,8 @@ def prior(name: str, topology: Topology, known: Grid, truth: Truth, seed: int) -
     expected = _replay.misjudged(truth.means, known, seed)
     if name == "wrong prior":
         return Prior(_replay.reversed_ranks(expected))
+    if name == "stated prior":
+        return Prior(expected, _replay.MISJUDGED)
     return Prior(expected) if name else Prior()
 
 
