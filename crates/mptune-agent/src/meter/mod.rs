@@ -33,6 +33,7 @@
 //! Not here: namespaces and addresses, the network (mptune-emulator), subflows (path managers open
 //! them; the halves count what there is), combining both results (the controller).
 
+mod beginning;
 mod bins;
 mod candidates;
 mod client;
