@@ -118,7 +118,8 @@ def test_a_video_is_played_as_the_simulator_expects(testbed, trial, ladder_bps):
     video = Video(
         ladder_bps=ladder_bps, segment_ns=length_ns, buffer_ns=8 * length_ns, duration_ns=10 * trials.SECOND
     )
-    stalled, bitrate = [], []
+    stalled: list[float] = []
+    bitrate: list[float] = []
     for bed in (testbed, SimulatedTestbed()):
         found = []
         for run in range(3):
