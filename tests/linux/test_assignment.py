@@ -23,6 +23,18 @@ def pcdc(**options):
     return Assignment(pm="pcdc", paths=PATHS, transfer_bytes=SATURATED, pm_options=options)
 
 
+def test_from_the_other_site_the_same_paths_begin_with_its_addresses():
+    there = assignment.seen_from("remote", pcdc(active=("1-0",)))
+    assert assignment.seen_from("local", pcdc()) == pcdc()
+    path = there.paths[2]
+    assert path.pairs == (("10.65.0.1", "10.64.1.1"), ("fd65:0:0::1", "fd64:0:1::1"))
+    ends = [(path.label, path.local, path.remote) for path in there.paths]
+    assert ends == [(path.label, path.local, path.remote) for path in PATHS]
+    assert (
+        assignment.document(there)["pm_options"] == assignment.document(pcdc(active=("1-0",)))["pm_options"]
+    )
+
+
 def test_the_initial_path_is_the_policys():
     assert assignment.start(pcdc(active=("1-0", "0-1")), "0-0").initial_path == "1-0"
     assert assignment.start(pcdc(), "0-1").initial_path == "0-1"

@@ -76,6 +76,21 @@ def test_the_receiver_gets_the_duration_of_the_handshake(meter):
     assert meter.receiver.told[1:] == [{"action": "connected", "handshake_ns": 30, "rtt_ns": 20}]
 
 
+def test_a_client_that_opens_gets_the_senders_port_and_the_sender_its_handshake():
+    halves: Any = (Half("sender"), Half("receiver"))
+    meter: Any = Meter(*halves, receiver_opens=True)
+    meter.sender.says = [{"event": "listening", "port": 4711, "plain_because": None}]
+    meter.listen(JOB, "10.64.0.1", ["10.64.0.1"])
+    meter.connect("10.65.0.1", "10.64.0.1")
+    assert [half.told[0].get("address") for half in meter.halves] == ["10.64.0.1", None]
+    (order,) = meter.receiver.told
+    assert (order["local"], order["remote"], order["port"]) == ("10.65.0.1", "10.64.0.1", 4711)
+    meter.receiver.says = [{"event": "connected", "handshake_ns": 30, "rtt_ns": 20, "local_port": 1}]
+    meter.take()
+    assert meter.sender.told[1:] == [{"action": "connected", "handshake_ns": 30, "rtt_ns": 20}]
+    assert meter.receiver.told[1:] == []
+
+
 def test_the_end_of_a_duration_is_known_to_both(meter):
     meter.receiver.says = [{"event": "accepted"}]
     assert [message["event"] for message in meter.take()] == ["accepted"]

@@ -32,6 +32,15 @@ RECEIVER = RECEIVERS[0]
 #: include/net/tcp_states.h
 TIME_WAIT, LISTEN = "06", "0A"
 Message = dict[str, Any]
+#: Three responses of 50,000 bytes, 100 ms apart.
+ASKING = {
+    "kind": "requests",
+    "request_bytes": 400,
+    "response_bytes": 50_000,
+    "think_ns": 100_000_000,
+    "duration_ns": 250_000_000,
+    "patience_ns": SECOND,
+}
 
 
 class JoinedSites:
@@ -93,13 +102,13 @@ class JoinedSites:
         self.netlink("local", MPTCP, lambda mptcp: mptcp.endpoint("add", addr=SOURCE[1], flags=flags))
 
     @contextmanager
-    def meter(self) -> Iterator[Meter]:
+    def meter(self, *, receiver_opens: bool = False) -> Iterator[Meter]:
         """Both halves, which know nothing yet."""
         with (
             self.sites.start_agent("sender", "local") as sender,
             self.sites.start_agent("receiver", "remote") as receiver,
         ):
-            yield Meter(sender, receiver)
+            yield Meter(sender, receiver, receiver_opens=receiver_opens)
 
     @contextmanager
     def measuring(
@@ -113,6 +122,14 @@ class JoinedSites:
         with self.meter() as meter:
             meter.listen(job(**changes), receivers[0], receivers if joins else ())
             meter.connect(source, receivers[0])
+            yield meter
+
+    @contextmanager
+    def asking(self, source: str = RECEIVER, **changes: Any) -> Iterator[Meter]:
+        """A meter whose client opens the connection, and asks."""
+        with self.meter(receiver_opens=True) as meter:
+            meter.listen(job(**{"workload": ASKING, **changes}), SOURCE[0], SOURCE)
+            meter.connect(source, SOURCE[0])
             yield meter
 
     def measure(self, during: Callable[[Message, Meter], object] | None = None, **changes: Any) -> Message:

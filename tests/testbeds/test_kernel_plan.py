@@ -9,7 +9,19 @@ from mptune.linux.assignment import SATURATED
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
-from mptune.trial import BIN_NS, Messages, Page, PathParameters, Requests, ScriptedAction, Trial
+from mptune.trial import (
+    BIN_NS,
+    Bulk,
+    Messages,
+    Mix,
+    Page,
+    Part,
+    PathParameters,
+    Requests,
+    ScriptedAction,
+    Trial,
+    Video,
+)
 from tests.plugins import two_hosts
 from tests.plugins.trials import with_workload
 
@@ -148,6 +160,50 @@ def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
 def test_thinking_is_no_stall(trial, workload):
     check(trial(workload=workload))
     assert stall_ns(trial(workload=workload)) == stall_ns(trial()) + 2 * SECOND
+
+
+ASKED = (
+    Requests(request_bytes=1, response_bytes=1, think_ns=SECOND, duration_ns=4 * SECOND),
+    Page(page_bytes=1, objects=1, object_bytes=1, think_ns=SECOND, duration_ns=4 * SECOND),
+    Video(ladder_bps=(1_000_000,), segment_ns=SECOND, buffer_ns=9 * SECOND, duration_ns=4 * SECOND),
+)
+
+
+@pytest.mark.parametrize("workload", ASKED)
+def test_a_client_opens_its_connection_to_the_server_that_sends(trial, workload):
+    asked = trial(workload=workload, pm="fullmesh", initial_path="C-X")
+    named = interfaces(asked.topology)
+    made = _kernel_plan.plan(asked, "olia", named, clients_open=True)
+    assert made.openers == [made.opener] == ["remote"]
+    assert made.initial == ("10.65.0.1", "10.64.2.1")
+    assert (made.address, made.joins) == ("10.64.2.1", ("10.64.0.1", "10.64.1.1", "10.64.2.1"))
+    # Paths are still named and numbered from the sender, who may be the only one that reaches the other.
+    assert made.assignment == plan(asked, "olia").assignment
+    assert plan(asked, "olia").opener == "local"
+
+
+def test_data_without_requests_are_sent_by_who_opens(trial):
+    messages = Messages(bytes=200, interval_ns=SECOND, duration_ns=4 * SECOND, both_ways=True)
+    for asked in (trial(), trial(transfer_bytes=1000), trial(workload=messages)):
+        made = _kernel_plan.plan(asked, "olia", interfaces(asked.topology), clients_open=True)
+        assert (made.opener, made.initial) == ("local", ("10.64.0.1", "10.65.0.1"))
+
+
+@pytest.mark.parametrize("pm", ["guard", "reserve"])
+def test_a_path_manager_that_looks_at_sent_data_is_at_the_sender(trial, pm):
+    asked = trial(workload=ASKED[0], pm=pm)
+    made = _kernel_plan.plan(asked, "olia", interfaces(asked.topology), clients_open=True)
+    assert made.openers == ["local"]
+
+
+def test_each_connection_of_a_mix_is_opened_by_its_own_opener(trial):
+    bulk = Bulk(duration_ns=4 * SECOND)
+    mix = Mix(parts=(Part(workload=bulk), Part(workload=ASKED[0], connections=2)))
+    asked = trial(workload=mix, pm="fullmesh")
+    made = _kernel_plan.plan(asked, "olia", interfaces(asked.topology), clients_open=True)
+    assert made.openers == ["local", "remote"]
+    assert [one.opener for one in made.beside] == ["remote", "remote"]
+    assert made.beside[0].initial == made.initial[::-1]
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):

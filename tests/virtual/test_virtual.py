@@ -110,20 +110,28 @@ def test_sizes_and_bursts_of_lists_are_those_of_the_simulator(testbed, trial):
 
 @pytest.mark.parametrize("ladder_bps", [(1_000_000, 2_000_000, 50_000_000), (40_000_000, 80_000_000)])
 def test_a_video_is_played_as_the_simulator_expects(testbed, trial, ladder_bps):
-    """The path plays the lower bitrates without a stall, and lacks a share of 40 Mbit/s."""
+    """The path plays the lower bitrates without a stall, and lacks a share of 40 Mbit/s.
+
+    Of three runs the median: a segment after one that lost many packets may wait for a timer.
+    """
     length_ns = trials.SECOND // 2
     video = Video(
         ladder_bps=ladder_bps, segment_ns=length_ns, buffer_ns=8 * length_ns, duration_ns=10 * trials.SECOND
     )
-    asked = trial(workload=video, pm="default")
-    both = [bed.run(asked) for bed in (testbed, SimulatedTestbed())]
-    assert all(observation.failed is None for observation in both)
-    found = [record(PlannedTrial(purpose="sweep", run=0, trial=asked), observation) for observation in both]
-    words = ("video:stalled", "video:bitrate")
-    stalled, bitrate = ([metric_named(word).of(one) for one in found] for word in words)
+    stalled: list[float] = []
+    bitrate: list[float] = []
+    for bed in (testbed, SimulatedTestbed()):
+        found = []
+        for run in range(3):
+            asked = trial(workload=video, pm="default", seed=run + 1)
+            observation = bed.run(asked)
+            assert observation.failed is None
+            found.append(record(PlannedTrial(purpose="sweep", run=run, trial=asked), observation))
+        for word, medians in (("video:stalled", stalled), ("video:bitrate", bitrate)):
+            medians.append(statistics.median(metric_named(word).of(one) or 0 for one in found))
     assert stalled[0] == pytest.approx(stalled[1], abs=2)
     assert bitrate[0] == pytest.approx(bitrate[1], rel=0.05)
-    assert stalled[0] is not None and (stalled[0] > 10) == (ladder_bps[0] > 30_000_000)
+    assert (stalled[0] > 10) == (ladder_bps[0] > 30_000_000)
 
 
 @pytest.mark.parametrize(("size", "interval_ms"), [(200, 20), (200, 50), (1400, 10), (20_000, 50)])

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from mptune.capture._model import ARRIVED, NONE, SYN, Run
+from mptune.capture._model import ACK, ARRIVED, NONE, SYN, Run
 
 #: Step of the grid, seconds.
 STEP_S = 0.005
@@ -108,8 +108,8 @@ def curves(run: Run, labels: tuple[str, ...], until_s: float | None = None) -> C
 
 
 def _start(packets: Array) -> int:
-    """Time of the connection's first SYN."""
-    syns = packets[(packets["flags"] & SYN > 0) & (packets["route"] % 2 == 0)]
+    """Time of the connection's first SYN, whichever end opens it."""
+    syns = packets[packets["flags"] & (SYN | ACK) == SYN]
     return int(syns["entered"][0]) if len(syns) else int(packets["entered"][0]) if len(packets) else 0
 
 

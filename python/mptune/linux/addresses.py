@@ -17,6 +17,8 @@ from mptune.topology import FAMILIES, Site, Topology
 Side = Literal["local", "remote"]
 SIDES: tuple[Side, Side] = ("local", "remote")
 
+_OTHER: Mapping[Side, Side] = {"local": "remote", "remote": "local"}
+
 _NETWORK = {"local": 64, "remote": 65}
 #: Routing table of the first interface. A site has at most 64 interfaces; the kernel's begin at 253.
 _FIRST_TABLE = 100
@@ -57,6 +59,11 @@ class NamespaceInterface(NamedInterface, frozen=True, kw_only=True):
     def address(self, family: str) -> str:
         """Its address of a family."""
         return self.ipv6 if family == "ipv6" else self.ipv4
+
+
+def other_side(side: Side) -> Side:
+    """The other site."""
+    return _OTHER[side]
 
 
 #: The interfaces of both sites, in the order of the topology.

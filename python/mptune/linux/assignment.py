@@ -11,7 +11,7 @@ import msgspec
 
 from mptune import _core, path_managers
 from mptune.errors import InputError, one_of
-from mptune.linux.addresses import Named, pairs
+from mptune.linux.addresses import Named, Side, pairs
 from mptune.topology import FAMILIES, Topology
 
 #: `Assignment.transfer_bytes` of a saturated sender: the largest number that the core accepts.
@@ -113,6 +113,20 @@ def document(assignment: Assignment) -> dict[str, Any]:
     """
     plain: dict[str, Any] = msgspec.to_builtins(assignment)
     return {**plain, "pm_options": _numbered(assignment)}
+
+
+def seen_from(side: Side, assignment: Assignment) -> Assignment:
+    """The assignment for a path manager on that site: its addresses come first in every pair.
+
+    The numbers of interfaces stay those of the two sites, by which policies know the paths.
+    """
+    if side == "local":
+        return assignment
+    paths = (
+        msgspec.structs.replace(path, pairs=tuple((ours, theirs) for theirs, ours in path.pairs))
+        for path in assignment.paths
+    )
+    return msgspec.structs.replace(assignment, paths=tuple(paths))
 
 
 def _numbered(assignment: Assignment) -> dict[str, Any]:

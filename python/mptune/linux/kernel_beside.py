@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from mptune.errors import TrialError
+from mptune.linux.addresses import Side
 from mptune.linux.meter import STEP_S, Meter
 from mptune.linux.talker import Message, Talker
 from mptune.linux.venue import Venue
@@ -27,7 +28,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    meter, initial, address, joins : as in `mptune.linux.kernel_trial.Plan`.
+    meter, opener, initial, address, joins : as in `mptune.linux.kernel_trial.Plan`.
     start_s : when it is requested, after the trial's first.
     is_measured : the trial lasts until it has ended; a connection of others ends with the trial.
     """
@@ -38,6 +39,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
     joins: tuple[str, ...]
     start_s: float
     is_measured: bool
+    opener: Side = "local"
 
 
 class Others:
@@ -60,8 +62,9 @@ class Others:
             Meter(
                 stack.enter_context(venue.start("sender", "local", f"sender {number}")),
                 stack.enter_context(venue.start("receiver", "remote", f"receiver {number}")),
+                receiver_opens=plan.opener == "remote",
             )
-            for number in range(2, len(plans) + 2)
+            for number, plan in enumerate(plans, start=2)
         ]
         self._waiting = list(range(len(plans)))
         self.results: list[Message | None] = [None] * len(plans)
@@ -86,10 +89,10 @@ class Others:
         numbered = zip(self._plans, self.results, strict=True)
         return all(result is not None for plan, result in numbered if plan.is_measured)
 
-    @property
-    def ports(self) -> list[int]:
-        """Ports of the receivers, once they listen."""
-        return [meter.port for meter in self._meters]
+    def ports(self, opener: Side) -> list[int]:
+        """Ports at which the connections arrive that this side opens, once somebody listens there."""
+        pairs = zip(self._plans, self._meters, strict=True)
+        return [meter.port for plan, meter in pairs if plan.opener == opener]
 
     @property
     def connecting(self) -> bool:
@@ -102,7 +105,7 @@ class Others:
         return (self._plans[number].start_s for number in self._waiting)
 
     def listen(self) -> None:
-        """Let all receivers wait.
+        """Let all wait that accept.
 
         Raises
         ------

@@ -15,7 +15,7 @@ import msgspec
 
 from mptune.errors import Failure, TrialError
 from mptune.linux import assignment
-from mptune.linux.addresses import SIDES
+from mptune.linux.addresses import Side, other_side
 from mptune.linux.assignment import Assignment
 from mptune.linux.kernel_beside import Beside, Others
 from mptune.linux.meter import STEP_S, Meter
@@ -47,12 +47,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    assignment : of the path manager.
+    assignment : of the path manager, as the sender sees the paths.
     meter : instructions for both halves of the meter.
-    initial : local and remote address of the initial path, as the sender sees them; routes choose an
+    opener : site that opens the connection: the sender's ("local"), or the receiver's where it is a client.
+    initial : local and remote address of the initial path, as the opener sees them; routes choose an
         empty local one.
-    address : where the connection arrives: the receiver's own address on the initial path.
-    joins : the receiver's own addresses where subflows may arrive, including `address`.
+    address : where the connection arrives: the other one's own address on the initial path.
+    joins : the other one's own addresses where subflows may arrive, including `address`.
     script : in order of time.
     limit_s : the trial's own limit.
     beside : further connections of the trial.
@@ -67,9 +68,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     joins: tuple[str, ...]
     script: tuple[Action, ...]
     limit_s: float
+    opener: Side = "local"
     beside: tuple[Beside, ...] = ()
     managed: bool = True
     programs: Job | None = None
+
+    @property
+    def openers(self) -> list[Side]:
+        """Sites that open connections, that of the first connection first."""
+        return list(dict.fromkeys((self.opener, *(one.opener for one in self.beside if one.is_measured))))
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -81,7 +88,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     result : the meter's; None if there is none.
     beside : results of the further connections, in the order of the plan; None without one.
     report : the network's, if it is emulated; None if there is none.
-    managed : the path manager's report of the connection; its times are CLOCK_MONOTONIC of the sender.
+    managed : the path manager's report of the connection; its times are CLOCK_MONOTONIC of the opener.
     started_ns : when the connection was requested, by that clock, which need not be this machine's.
     meter_waited_ns : the meter was ready to run for this long, but got no processor; None if not known.
     about : what could explain the result, from the venue.
@@ -95,6 +102,14 @@ class Outcome(msgspec.Struct, kw_only=True):
     started_ns: int = 0
     meter_waited_ns: int | None = 0
     about: About = {}
+
+
+class _Pair(NamedTuple):
+    """The path managers of the connections that one site opens: its own, and that of the other site."""
+
+    opener: Side
+    opening: Talker
+    accepting: Talker
 
 
 def run(plan: Plan, venue: Venue, interrupted: Callable[[], bool] = lambda: False) -> Outcome:
@@ -128,6 +143,7 @@ def _meter(plan: Plan, venue: Venue, stack: ExitStack) -> Meter[Talker] | Progra
         return Meter(
             stack.enter_context(venue.start("sender", "local")),
             stack.enter_context(venue.start("receiver", "remote")),
+            receiver_opens=plan.opener == "remote",
         )
     return Programs(
         stack.enter_context(venue.start("program", "local", "client")),
@@ -151,9 +167,15 @@ class _Course:
         self._plan, self._outcome, self._interrupted = plan, outcome, interrupted
         self._venue = venue
         # All at once: each takes a tenth of a second to start.
-        # Two: the receiver's kernel accepts subflows from the sender only while a process listens there.
+        # Two: the acceptor's kernel accepts subflows from the opener only while a process listens there.
         self._managers = [
-            stack.enter_context(venue.start("paths", side, "path manager")) for side in SIDES if plan.managed
+            _Pair(
+                opener,
+                stack.enter_context(venue.start("paths", opener, "path manager")),
+                stack.enter_context(venue.start("paths", other_side(opener), "path manager")),
+            )
+            for opener in plan.openers
+            if plan.managed
         ]
         self._meter = _meter(plan, venue, stack)
         self._others = Others(plan.beside, venue, stack)
@@ -189,11 +211,11 @@ class _Course:
         self._others.conclude()
         outcome.beside = self._others.results
         outcome.meter_waited_ns = self._venue.waited_ns
-        for manager in self._managers:
+        for manager in self._all_managers:
             manager.tell({"action": "stop"})
         outcome.report = self._venue.conclude()
-        for manager in self._managers[:1]:
-            outcome.managed = manager.expect("report", STEP_S)["connections"]
+        for pair in self._managers[:1]:
+            outcome.managed = pair.opening.expect("report", STEP_S)["connections"]
         if outcome.managed:  # it was noticed as soon as its handshake was done
             outcome.started_ns = outcome.managed[0]["created_ns"] - self._handshake_ns
 
@@ -204,7 +226,12 @@ class _Course:
         ------
         TrialError : a process was killed.
         """
-        for half in (*self._venue.foundations, *self._managers, *self._meter.halves, *self._others.halves):
+        for half in (
+            *self._venue.foundations,
+            *self._all_managers,
+            *self._meter.halves,
+            *self._others.halves,
+        ):
             if half.killed:
                 raise TrialError(half.death(), half.kind) from None
 
@@ -217,17 +244,16 @@ class _Course:
         venue.open()
         # Programs may have several, which nobody knows.
         own = self._meter.port
-        ports = [] if own is None else [own, *self._others.ports]
-        of_sender: Message = {
-            "side": "sender",
-            "assignment": assignment.document(plan.assignment),
-            "ports": ports,
-        }
-        of_receiver: Message = {"side": "receiver", "ports": ports}
-        for manager, configuration in zip(self._managers, (of_sender, of_receiver), strict=False):
-            manager.tell(configuration)
+        for pair in self._managers:
+            ports = [] if own is None else self._others.ports(pair.opener)
+            if own is not None and pair.opener == plan.opener:
+                ports.insert(0, own)
+            seen = assignment.seen_from(pair.opener, plan.assignment)
+            # Who opens connections is the sender to the role, whichever way the data go.
+            pair.opening.tell({"side": "sender", "assignment": assignment.document(seen), "ports": ports})
+            pair.accepting.tell({"side": "receiver", "ports": ports})
         venue.confirm()
-        for manager in self._managers:
+        for manager in self._all_managers:
             manager.expect("ready", STEP_S)
 
     def _begin(self) -> None:
@@ -239,7 +265,7 @@ class _Course:
     def _watch(self) -> None:
         """Follow the script and the processes until the meter has its result."""
         end = self._started + self._plan.limit_s + _MARGIN_S
-        others = (*self._venue.companions, *self._managers)
+        others = (*self._venue.companions, *self._all_managers)
         while self._outcome.result is None or not self._others.done:
             now = time.monotonic()
             if self._interrupted():
@@ -273,7 +299,8 @@ class _Course:
             if action in ("down", "up"):
                 self._venue.cut(action, path)
             else:
-                self._tell_manager({"action": _OF_PATHS[action], "path": label})
+                for pair in self._managers:
+                    pair.opening.tell({"action": _OF_PATHS[action], "path": label})
 
     def _hear_meter(self, message: Message) -> None:
         self._waiting_for.discard(message["event"])
@@ -285,7 +312,8 @@ class _Course:
                 self._handshake_ns = message["handshake_ns"]
                 self._started = time.monotonic() - self._handshake_ns / 1e9
             case "sent":
-                self._tell_manager({"action": "sent", "bytes": message["bytes"]})
+                for pair in self._managers[:1]:
+                    pair.opening.tell({"action": "sent", "bytes": message["bytes"]})
             case "error":
                 raise TrialError(message["reason"], "refused")
 
@@ -295,9 +323,9 @@ class _Course:
             self._closed = True
             self._venue.close()
 
-    def _tell_manager(self, message: Message) -> None:
-        for manager in self._managers[:1]:  # the sender's, if there is one
-            manager.tell(message)
+    @property
+    def _all_managers(self) -> list[Talker]:
+        return [manager for pair in self._managers for manager in (pair.opening, pair.accepting)]
 
     def _hear(self, talker: Talker, message: Message) -> None:
         if message.get("event") == "error":

@@ -1,8 +1,8 @@
 """A measurement of traffic: the agent's roles `sender` and `receiver`, and what passes between them.
 
 The two may be on different machines and share only the network. The caller starts them. Their messages to
-each other pass through here: the receiver's port, the duration of the sender's handshake, from which the
-receiver computes when the connection was requested, and the end.
+each other pass through here: the port of the one that accepts the connection, the duration of the other's
+handshake, from which the acceptor computes when the connection was requested, and the end.
 """
 
 import time
@@ -30,15 +30,17 @@ class Meter(Generic[Half]):
     Attributes
     ----------
     sender, receiver : the processes; the caller ends them.
+    opener, acceptor : the same, by who opens the connection; the receiver does where it is a client.
     """
 
-    def __init__(self, sender: Half, receiver: Half) -> None:
+    def __init__(self, sender: Half, receiver: Half, *, receiver_opens: bool = False) -> None:
         self.sender, self.receiver = sender, receiver
+        self.opener, self.acceptor = (receiver, sender) if receiver_opens else (sender, receiver)
         self._job: Mapping[str, Any] = {}
         self._listening: Message = {}
         #: Results by half.
         self._reports: dict[Half, Message] = {}
-        #: The receiver knows which connection is the sender's.
+        #: The acceptor knows which connection is the opener's.
         self._accepted = False
         self._messages: deque[Message] = deque()
 
@@ -48,7 +50,7 @@ class Meter(Generic[Half]):
         return self.sender, self.receiver
 
     def listen(self, job: Mapping[str, Any], address: str, joins: Sequence[str]) -> None:
-        """Let the receiver wait for the connection, and for subflows that may join it.
+        """Let the acceptor wait for the connection, and for subflows that may join it.
 
         Parameters
         ----------
@@ -58,22 +60,22 @@ class Meter(Generic[Half]):
 
         Raises
         ------
-        TrialError : the receiver refused, died or did not answer.
+        TrialError : the acceptor refused, died or did not answer.
         """
         self._job = job
-        self.receiver.tell({"job": job, "address": address, "port": 0, "joins": list(joins)})
-        self._listening = self.receiver.expect("listening", STEP_S)
+        self.acceptor.tell({"job": job, "address": address, "port": 0, "joins": list(joins)})
+        self._listening = self.acceptor.expect("listening", STEP_S)
 
     @property
     def port(self) -> int:
-        """Port of the receiver, once it listens."""
+        """Port of the acceptor, once it listens."""
         port: int = self._listening["port"]
         return port
 
     def connect(self, local: str, remote: str) -> None:
-        """Let the sender connect from one address to the other, and send; routes choose an empty `local`."""
+        """Let the opener connect from one address to the other; routes choose an empty `local`."""
         heard = {key: self._listening[key] for key in ("port", "plain_because")}
-        self.sender.tell({"job": self._job, "local": local or None, "remote": remote, **heard})
+        self.opener.tell({"job": self._job, "local": local or None, "remote": remote, **heard})
 
     def stop(self) -> None:
         """Let both end with what they have measured."""
@@ -97,7 +99,7 @@ class Meter(Generic[Half]):
                 self._pass_end_on(half, message)
             case "connected":
                 times = {key: message[key] for key in ("handshake_ns", "rtt_ns")}
-                self.receiver.tell({"action": "connected", **times})
+                self.acceptor.tell({"action": "connected", **times})
                 self._messages.append(message)
             case "error":
                 self._messages.append({**message, "reason": f"{half.name}: {message['reason']}"})

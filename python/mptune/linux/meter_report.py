@@ -1,7 +1,8 @@
 """The reports of sender and receiver, joined to the result of one measurement.
 
 The receiver measures payload, series and completion, and knows why it ended. The sender adds what only it
-knows: RTTs, retransmissions, congestion windows and controls. Times count from its `connect` call.
+knows: RTTs, retransmissions, congestion windows and controls. Times count from the `connect` call of the half
+that opened the connection.
 """
 
 from collections.abc import Mapping
@@ -115,7 +116,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         it was written; None without messages), failed (a sentence or None) and failed_kind, corrupt_at,
         fallback, requested and effective (buffers, bytes), cc_effective, reinjected_bytes (None before
         Linux 6.5), subflows, samples (of the sender's subflows), counters, cpu_ns, busy_share (of the
-        processors of either host; None if unknown), strangers (connections of others at the receiver).
+        processors of either host; None if unknown), strangers (connections of others at who accepts).
     """
     sent = sender or {}
     connected = receiver["connected"]
@@ -126,8 +127,10 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     failed = failure(job, ending, sent, receiver)
     lateness = [half["late_ns"] for half in (sent, receiver) if half.get("late_ns") is not None]
     return {
-        # Without a connection, the duration is how long the sender tried.
-        "duration_ns": receiver["duration_ns"] if connected else sent.get("duration_ns", 0),
+        # Without a connection, the duration is how long the opener tried; a receiver that accepts has none.
+        "duration_ns": receiver["duration_ns"]
+        if connected or receiver["duration_ns"]
+        else sent.get("duration_ns", 0),
         "in_order_bytes": receiver["in_order_bytes"],
         "bins": receiver["bins"],
         "expected_bytes": receiver["expected_bytes"],
@@ -149,7 +152,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "counters": {"sender": sent.get("counters", {}), "receiver": receiver["counters"]},
         "cpu_ns": sent.get("cpu_ns", 0) + receiver["cpu_ns"],
         "busy_share": {"sender": sent.get("busy_share"), "receiver": receiver.get("busy_share")},
-        "strangers": receiver.get("strangers", 0),
+        "strangers": receiver.get("strangers", 0) + sent.get("strangers", 0),
     }
 
 

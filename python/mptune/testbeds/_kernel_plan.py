@@ -13,8 +13,20 @@ import msgspec
 
 from mptune.errors import InputError, one_of
 from mptune.testbeds._outages import bin_ns
-from mptune.topology import BOTH, FAMILIES, TcpBackground
-from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, memory, size_of
+from mptune.topology import BOTH, FAMILIES, Path, TcpBackground
+from mptune.trial import (
+    MOST_CONNECTIONS,
+    Bulk,
+    Mix,
+    Page,
+    Programs,
+    Requests,
+    Single,
+    Trial,
+    Video,
+    memory,
+    size_of,
+)
 from mptune.trial.stacks import DECLARED, flag, in_a_kernel, refusal, sysctls_of
 from mptune.units import format_size
 
@@ -50,6 +62,8 @@ _CROWD_STALL_NS = 15_000_000_000
 _VARYING_STALL_NS = 60_000_000_000
 #: Buffers of TCP connections of others, bytes: never the limit, like the core's (`trial/background.rs`).
 _OTHERS_BYTES = 8 * 2**20
+#: Path managers that decide by what their own end has sent: where a client asks, they are the server's.
+_OF_SENT_DATA = ("guard", "reserve")
 #: Bytes of what the trial's connection begins with and no other (`meter/config.rs` of the agent).
 _TOKEN_BYTES = 16
 
@@ -161,8 +175,55 @@ def stall_ns(trial: Trial) -> int:
     return patience + trial.workload.pause_ns
 
 
+def opener(trial: Trial, workload: Single | Programs) -> Side:
+    """Site that opens a connection, as in the simulator: the client's where one asks, or else the sender's.
+
+    A path manager that decides by the data that were sent runs where these are, with who opens connections.
+    """
+    asks = isinstance(workload, Requests | Page | Video)
+    return "remote" if asks and trial.pm not in _OF_SENT_DATA else "local"
+
+
+class _Way(NamedTuple):
+    """How a connection is opened: by which site, between which addresses as it sees them, and to where."""
+
+    opener: Side
+    initial: tuple[str, str]
+    address: str
+    joins: tuple[str, ...]
+
+
+def _way(trial: Trial, named: Named, path: Path, opener: Side) -> _Way:
+    """The way of a connection whose first subflow is on that path.
+
+    Raises
+    ------
+    InputError : an interface has no address of the trial's family.
+    """
+    from mptune.linux.addresses import other_side
+
+    ends = {"local": named["local"][path.local_index], "remote": named["remote"][path.remote_index]}
+    acceptor = other_side(opener)
+    family = path.family or trial.family
+    here, there = ends[opener], ends[acceptor]
+    initial = (
+        _given(here, trial, family, here.address(family)),
+        _given(there, trial, family, there.reached_at(family)),
+    )
+    address = _given(there, trial, family, there.address(family))
+    joins = tuple(
+        name for one in families(trial) for end in named[acceptor] if (name := end.address(one)) is not None
+    )
+    return _Way(opener, initial, address, joins)
+
+
 def plan(
-    trial: Trial, kernel_cc: str, named: Named, others_ccs: Mapping[str, str] = MappingProxyType({})
+    trial: Trial,
+    kernel_cc: str,
+    named: Named,
+    others_ccs: Mapping[str, str] = MappingProxyType({}),
+    *,
+    clients_open: bool = False,
 ) -> Plan:
     """Instructions for the processes.
 
@@ -171,6 +232,8 @@ def plan(
     kernel_cc : the congestion control's name in the kernel.
     others_ccs : the same of those of others, by their names.
     named : the interfaces of both sites.
+    clients_open : a client that asks opens its connection (`opener`); otherwise the sender opens all, which
+        may be the only one that reaches the other.
 
     Two plans of a trial differ by their token alone, which nobody else can know.
 
@@ -187,35 +250,27 @@ def plan(
     assignment = _assignment(trial, named)
     begins = start(assignment, topology.initial_path)
     initial = topology.path(trial.initial_path or begins.initial_path, "initial path")
-    sender, receiver = named["local"][initial.local_index], named["remote"][initial.remote_index]
-    family = initial.family or trial.family
-    ends = (
-        _given(sender, trial, family, sender.address(family)),
-        _given(receiver, trial, family, receiver.reached_at(family)),
-    )
-    address = _given(receiver, trial, family, receiver.address(family))
-    joins = tuple(
-        name for one in families(trial) for end in named["remote"] if (name := end.address(one)) is not None
-    )
+    sides: tuple[Side, ...] = ("local", "remote") if clients_open else ("local",)
+    ways = {side: _way(trial, named, initial, side) for side in sides}
+
+    def way(workload: Single | Programs) -> _Way:
+        return ways[opener(trial, workload) if clients_open else "local"]
+
     first, *further = connections(trial)
     of_mix = (
         Beside(
             # What is drawn differs by connection, as in the simulator.
             meter=meter(trial, one.workload, kernel_cc, []) | {"seed": (trial.seed + number) % 2**64},
-            initial=ends,
-            address=address,
-            joins=joins,
             start_s=one.start_ns / 1e9,
             is_measured=True,
+            **way(one.workload)._asdict(),
         )
         for number, one in enumerate(further, start=1)
     )
     return kernel_trial.Plan(
         assignment=assignment,
         meter=meter(trial, first.workload, kernel_cc, begins.thresholds),
-        initial=ends,
-        address=address,
-        joins=joins,
+        **way(first.workload)._asdict(),
         beside=(*of_mix, *_of_others(trial, others_ccs, named)),
         script=_script(trial),
         limit_s=trial.workload.limit_ns / 1e9,
@@ -280,9 +335,7 @@ def _of_others(trial: Trial, ccs: Mapping[str, str], named: Named) -> Iterator[B
     limit_ns = trial.workload.limit_ns + STALL_NS
     for flow in others(trial):
         path = trial.topology.path(flow.path, "background")
-        sender, receiver = named["local"][path.local_index], named["remote"][path.remote_index]
-        family = path.family or trial.family
-        address = _given(receiver, trial, family, receiver.address(family))
+        way = _way(trial, named, path, "local")
         stop_ns = flow.stop_ns or limit_ns
         lasting = Bulk(duration_ns=max(1, stop_ns - flow.start_ns))
         configuration = meter(trial, lasting, ccs[flow.cc], [])
@@ -295,12 +348,9 @@ def _of_others(trial: Trial, ccs: Mapping[str, str], named: Named) -> Iterator[B
                 "receive_buffer_bytes": None,
                 "stall_ns": 2 * limit_ns,
             },
-            initial=(
-                _given(sender, trial, family, sender.address(family)),
-                _given(receiver, trial, family, receiver.reached_at(family)),
-            ),
-            address=address,
-            joins=(address,),
+            initial=way.initial,
+            address=way.address,
+            joins=(way.address,),
             start_s=flow.start_ns / 1e9,
             is_measured=False,
         )

@@ -233,7 +233,7 @@ class NamespacesTestbed(Testbed):
         named = addresses.interfaces(trial.topology)
         of_others = {flow.cc for flow in _kernel_plan.others(trial)}
         with bpf.told(trial.cc, _kernel_plan.told(trial, named)) as kernel_cc, bpf.loaded(of_others) as ccs:
-            plan = _kernel_plan.plan(trial, kernel_cc, named, ccs)
+            plan = _kernel_plan.plan(trial, kernel_cc, named, ccs, clients_open=True)
             if recording is not None:
                 plan = msgspec.structs.replace(plan, meter={**plan.meter, "samples_ns": SPACING_NS})
             links = _kernel_plan.links(trial, named, recording, plan.initial)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.plugins.meter_world import (
     Message,
     last_line,
 )
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 
@@ -285,3 +287,66 @@ def test_a_half_that_is_killed_takes_the_other_one_with_it(joined, role):
         salvaged = meter.salvage()
         assert (salvaged is None) == (role == "receiver")
     until(lambda: not joined.sockets("local") and not joined.sockets("remote"), "the end of all sockets")
+
+
+def test_a_client_opens_the_connection_and_its_token_is_no_payload(joined):
+    lines = []
+    with joined.asking() as meter:
+        result = last_line(meter, lambda message, meter: lines.append(message))
+    assert result["failed"] is None and not result["fallback"] and result["strangers"] == 0
+    assert len(result["delays_ns"]) == 3
+    assert result["in_order_bytes"] == 3 * 50_000 == sum(result["bins"])
+    (flow,) = result["subflows"]
+    # From where the data are sent, whoever opened it; the FIN counts as a byte.
+    assert (flow["local"], flow["remote"]) == (SOURCE[0], RECEIVER)
+    assert 0 <= flow["bytes"] - result["in_order_bytes"] <= 1
+    (connected,) = (line for line in lines if line["event"] == "connected")
+    assert (connected["local_port"], connected["remote_port"]) == (flow["remote_port"], flow["local_port"])
+    assert "accepted" in [line["event"] for line in lines]
+
+
+def test_strangers_at_a_server_are_reset_and_its_client_is_served(joined):
+    came = []
+
+    def knock(message: Message, meter: Meter) -> None:
+        if message["event"] == "connected":
+            address = (SOURCE[0], meter.port)
+            came.append(
+                inside(
+                    joined.sites.remote,
+                    lambda: socket.create_connection(address, source_address=(RECEIVER, 0)),
+                )
+            )
+
+    with joined.asking() as meter:
+        result = last_line(meter, knock)
+    for stranger in came:
+        stranger.close()
+    assert result["failed"] is None and result["strangers"] == len(came) == 1
+    assert result["in_order_bytes"] == 3 * 50_000
+
+
+@pytest.mark.parametrize(("side", "words"), [("local", "plain TCP"), ("remote", "net.mptcp.enabled")])
+def test_a_client_or_a_server_without_mptcp_is_a_failure(joined, side, words):
+    joined.sysctl(side, "net.mptcp.enabled", "0")
+    with joined.asking() as meter:
+        line = last_line(meter)
+    reason = line["reason"] if line["event"] == "error" else line["failed"]
+    assert words in reason and ("receiver: " in reason or "the sender's host has no MPTCP" in reason)
+
+
+def test_a_server_that_nobody_reaches_is_reported_by_its_client(joined):
+    joined.cut(0)  # the answers are lost
+    with joined.asking() as meter:
+        result = last_line(meter)
+    assert result["failed_kind"] == "unreachable"
+    assert result["failed"].startswith(f"no connection to {SOURCE[0]}:")
+    assert result["in_order_bytes"] == 0 and result["subflows"] == []
+    assert result["duration_ns"] >= 1_250_000_000
+
+
+def test_only_a_client_opens_the_connection_of_a_receiver(joined):
+    saturated = {"kind": "bulk", "duration_ns": SECOND}
+    expected = "sender: .*workload: expected one in which a client asks"
+    with pytest.raises(TrialError, match=expected), joined.asking(workload=saturated):
+        pass

@@ -1,4 +1,6 @@
 //! The client that asks, in the receiving half: the core's, with requests on a socket.
+//!
+//! Where it has opened the connection, the job's token goes before the first request, in one piece with it.
 
 use crate::meter::config::Job;
 use crate::meter::pattern::Pattern;
@@ -33,9 +35,10 @@ impl Asking {
         })
     }
 
-    /// The connection is there.
-    pub fn begin(&mut self, now_ns: u64) {
+    /// The connection is there; `leading` bytes are written before the first request.
+    pub fn begin(&mut self, now_ns: u64, leading: &[u8]) {
         self.begun = true;
+        self.unwritten.extend(leading);
         self.client.begin(now_ns, &mut self.planned);
     }
 
@@ -109,7 +112,7 @@ mod tests {
         let job: Job = serde_json::from_str(line).unwrap();
         let mut asking = Asking::new(&job).unwrap();
         assert!(!asking.is_over());
-        asking.begin(10 * MS);
+        asking.begin(10 * MS, &[]);
         asking.make(10 * MS);
         assert_eq!((asking.unwritten().len(), asking.next_ns()), (100, u64::MAX));
         asking.wrote(60);
@@ -125,5 +128,20 @@ mod tests {
         asking.arrived(120 * MS, 10_000);
         assert_eq!(asking.times(), [30 * MS, 29 * MS]);
         assert!(asking.is_over());
+    }
+
+    #[test]
+    fn what_leads_is_written_with_the_first_request_and_is_none() {
+        let line = r#"{"cc": "cubic", "stall_ns": 1, "seed": 7, "workload": {"kind": "requests",
+            "request_bytes": 100, "response_bytes": 5000, "think_ns": 0, "duration_ns": 100000000, "patience_ns": 9}}"#;
+        let job: Job = serde_json::from_str(line).unwrap();
+        let mut asking = Asking::new(&job).unwrap();
+        asking.begin(0, b"token");
+        asking.make(0);
+        let mut expected = b"token".to_vec();
+        expected.resize(105, 0);
+        Pattern::new(7).fill(0, &mut expected[5..]);
+        assert_eq!(asking.unwritten(), expected);
+        assert_eq!(asking.made, 100);
     }
 }

@@ -1,18 +1,18 @@
-//! The sender's `connect` call on the receiver's clock, without comparing clocks.
+//! The opener's `connect` call on the acceptor's clock, without comparing clocks.
 //!
-//! The sender's call takes `handshake` until the answer arrives; the acknowledgement of the answer
-//! takes another one-way delay until the receiver accepts. So the call was made `handshake` plus one
+//! The opener's call takes `handshake` until the answer arrives; the acknowledgement of the answer
+//! takes another one-way delay until the acceptor accepts. So the call was made `handshake` plus one
 //! one-way delay before that. Both ends have measured a round trip with the answer in it (RFC 6298 3):
-//! the sender's begins with the request, the receiver's ends with the acknowledgement. The answer is
-//! taken to need half the shorter one, and the acknowledgement the rest of the receiver's: what delays
-//! either of the two ways to the receiver once is told apart. If one end has no measurement, the
+//! the opener's begins with the request, the acceptor's ends with the acknowledgement. The answer is
+//! taken to need half the shorter one, and the acknowledgement the rest of the acceptor's: what delays
+//! either of the two ways to the acceptor once is told apart. If one end has no measurement, the
 //! delay is half the other's. The error is half the difference of the two one-way delays in the
 //! handshake: zero if they are equal, never more than half the round-trip time.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-/// The sender's report of its handshake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The opener's report of its handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshake {
     /// From the `connect` call until the connection was established there.
     pub handshake_ns: u64,
@@ -20,7 +20,7 @@ pub struct Handshake {
     pub rtt_ns: u64,
 }
 
-/// The times of an accepted connection, on the receiver's clock.
+/// The times of a connection, on the clock of one of its halves.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     accepted_ns: u64,
@@ -34,12 +34,18 @@ impl Clock {
         Self { accepted_ns, rtt_ns, handshake: None }
     }
 
-    /// The sender has reported how long its handshake took.
+    /// The clock of the half that opened the connection: it runs from its `connect` call.
+    pub fn of_opener(handshake: Handshake) -> Self {
+        let own = Handshake { rtt_ns: 0, ..handshake };
+        Self { accepted_ns: own.handshake_ns, rtt_ns: 0, handshake: Some(own) }
+    }
+
+    /// The opener has reported how long its handshake took.
     pub fn align(&mut self, handshake: Handshake) {
         self.handshake = Some(handshake);
     }
 
-    /// The sender has reported it. Until then the origin assumes that nothing in the handshake was lost.
+    /// The opener has reported it. Until then the origin assumes that nothing in the handshake was lost.
     pub fn aligned(&self) -> bool {
         self.handshake.is_some()
     }
@@ -55,18 +61,18 @@ impl Clock {
         self.accepted_ns.saturating_sub(handshake.handshake_ns + acknowledged_ns)
     }
 
-    /// Time from the `connect` call until `at_ns` on the receiver's clock.
+    /// Time from the `connect` call until `at_ns` on this half's clock.
     pub fn since_connect_ns(&self, at_ns: u64) -> u64 {
         at_ns.saturating_sub(self.origin_ns())
     }
 
-    /// Time from when the connection was established at the sender until `at_ns` on the receiver's clock.
+    /// Time from when the connection was established at the opener until `at_ns` on this half's clock.
     pub fn since_established_ns(&self, at_ns: u64) -> u64 {
         let handshake_ns = self.handshake.map_or(self.rtt_ns, |handshake| handshake.handshake_ns);
         self.since_connect_ns(at_ns).saturating_sub(handshake_ns)
     }
 
-    /// The moment `since_connect_ns` after the `connect` call, on the receiver's clock.
+    /// The moment `since_connect_ns` after the `connect` call, on this half's clock.
     pub fn at_ns(&self, since_connect_ns: u64) -> u64 {
         self.origin_ns().saturating_add(since_connect_ns)
     }
@@ -125,6 +131,14 @@ mod tests {
             assert_eq!(clock.since_established_ns(established - 1), 0);
         }
         assert_eq!(Clock::new(1_000, 200).since_established_ns(1_000), 100);
+    }
+
+    #[test]
+    fn the_opener_needs_no_report() {
+        let clock = Clock::of_opener(Handshake { handshake_ns: 1_200, rtt_ns: 200 });
+        assert!(clock.aligned());
+        assert_eq!((clock.since_connect_ns(1_500), clock.at_ns(1_500)), (1_500, 1_500));
+        assert_eq!(clock.since_established_ns(1_500), 300);
     }
 
     #[test]

@@ -58,28 +58,46 @@ pub struct Job {
     pub token: Option<Token>,
 }
 
-/// The configuration of a sender.
+/// A half of a measurement, as it is called in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It sends the payload.
+    Sender,
+    /// It receives the payload, and measures.
+    Receiver,
+}
+
+/// The configuration of a half, either of which may open the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HalfConfig {
+    /// It opens the connection.
+    Opens(OpenerConfig),
+    /// It accepts it.
+    Accepts(AcceptorConfig),
+}
+
+/// The configuration of the half that opens the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SenderConfig {
+pub struct OpenerConfig {
     /// The measurement.
     pub job: Job,
     /// Its address on the initial path; none leaves it to the routes.
     #[serde(default)]
     pub local: Option<IpAddr>,
-    /// The receiver's address on it.
+    /// The other half's address on it.
     pub remote: IpAddr,
-    /// The port the receiver listens on.
+    /// The port at which the other half listens.
     pub port: u16,
-    /// The reason why the receiver cannot do MPTCP, as it reported; none if it can or need not.
+    /// The reason why the other half cannot do MPTCP, as it reported; none if it can or need not.
     #[serde(default)]
     pub plain_because: Option<String>,
 }
 
-/// The configuration of a receiver.
+/// The configuration of the half that accepts it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReceiverConfig {
+pub struct AcceptorConfig {
     /// The measurement.
     pub job: Job,
     /// Address at which it accepts the connection.
@@ -90,6 +108,42 @@ pub struct ReceiverConfig {
     /// Addresses at which further subflows may join it, including `address` if they may join there.
     #[serde(default)]
     pub joins: Vec<IpAddr>,
+}
+
+impl<'de> Deserialize<'de> for HalfConfig {
+    /// By its keys: an acceptor has an `address`.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        let config = match value.get("address") {
+            Some(_) => serde_json::from_value(value).map(Self::Accepts),
+            None => serde_json::from_value(value).map(Self::Opens),
+        };
+        config.map_err(D::Error::custom)
+    }
+}
+
+impl Side {
+    /// `sender` or `receiver`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+        }
+    }
+
+    /// Its waiting for the connection, in messages.
+    pub fn accepting(self) -> &'static str {
+        match self {
+            Self::Sender => "sender: accepting",
+            Self::Receiver => "receiver: accepting",
+        }
+    }
+
+    /// Buffers of this half, as requested.
+    pub fn buffer_bytes(self, job: &Job) -> Option<u32> {
+        let own = job.receive_buffer_bytes.filter(|_| self == Self::Receiver);
+        own.or(job.buffer_bytes)
+    }
 }
 
 fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Token>, D::Error> {
@@ -156,30 +210,47 @@ impl Job {
     }
 }
 
-impl SenderConfig {
-    /// Checks the configuration of a sender.
+impl HalfConfig {
+    /// Checks the configuration of a half.
     ///
     /// # Errors
     /// The first key whose value is wrong.
-    pub fn checked(self) -> Result<Self, Error> {
+    pub fn checked(self, side: Side) -> Result<Self, Error> {
+        match self {
+            Self::Opens(config) => config.checked(side).map(Self::Opens),
+            Self::Accepts(config) => config.checked(side).map(Self::Accepts),
+        }
+    }
+}
+
+impl OpenerConfig {
+    fn checked(self, side: Side) -> Result<Self, Error> {
         if let Some(local) = &self.local {
             same_family("remote", local, &self.remote)?;
         }
+        check_opener(&self.job, side)?;
         Ok(Self { job: self.job.checked()?, ..self })
     }
 }
 
-impl ReceiverConfig {
-    /// Checks the configuration of a receiver.
-    ///
-    /// # Errors
-    /// The first key whose value is wrong.
-    pub fn checked(self) -> Result<Self, Error> {
+impl AcceptorConfig {
+    fn checked(self, side: Side) -> Result<Self, Error> {
         if !self.job.both_families {
             self.joins.iter().try_for_each(|join| same_family("joins", &self.address, join))?;
         }
+        let opener = if side == Side::Sender { Side::Receiver } else { Side::Sender };
+        check_opener(&self.job, opener)?;
         Ok(Self { job: self.job.checked()?, ..self })
     }
+}
+
+/// What the receiver has to say tells the sender's connection from those of strangers, so only a client opens one.
+fn check_opener(job: &Job, opener: Side) -> Result<(), Error> {
+    if opener == Side::Sender || job.workload.purpose().is_some() {
+        return Ok(());
+    }
+    let expected = "expected one in which a client asks, where the receiver opens the connection";
+    Err(wrong("workload", expected.to_owned()))
 }
 
 fn same_family(key: &str, of: &IpAddr, found: &IpAddr) -> Result<(), Error> {
@@ -200,12 +271,53 @@ mod tests {
     const JOB: &str = r#"{"cc": "cubic", "buffer_bytes": 4194304,
         "workload": {"kind": "bulk", "duration_ns": 5000000000}, "stall_ns": 10000000000, "thresholds_bytes": [1048576, 524288]}"#;
 
-    fn sender(job: &str) -> Result<SenderConfig, String> {
+    fn checked(line: &str, side: Side) -> Result<HalfConfig, String> {
+        let config: Result<HalfConfig, _> = serde_json::from_str(line);
+        config.map_err(|error| error.to_string())?.checked(side).map_err(|error| error.to_string())
+    }
+
+    fn opener(job: &str, side: Side) -> Result<OpenerConfig, String> {
         let line = format!(
             r#"{{"job": {job}, "local": "10.64.0.1", "remote": "10.65.0.1", "port": 5000}}"#
         );
-        let config: Result<SenderConfig, _> = serde_json::from_str(&line);
-        config.map_err(|error| error.to_string())?.checked().map_err(|error| error.to_string())
+        match checked(&line, side)? {
+            HalfConfig::Opens(config) => Ok(config),
+            HalfConfig::Accepts(_) => panic!("it has no address to listen at"),
+        }
+    }
+
+    fn sender(job: &str) -> Result<OpenerConfig, String> {
+        opener(job, Side::Sender)
+    }
+
+    #[test]
+    fn who_accepts_has_an_address_and_the_receiver_opens_where_a_client_asks() {
+        let asks = r#"{"kind": "requests", "request_bytes": 100, "response_bytes": 5000, "think_ns": 1,
+            "duration_ns": 9, "patience_ns": 9}"#;
+        let asking = JOB.replace(r#"{"kind": "bulk", "duration_ns": 5000000000}"#, asks);
+        let accepting = |job: &str| format!(r#"{{"job": {job}, "address": "10.64.0.1"}}"#);
+        for (job, is_taken) in [(JOB, false), (&asking[..], true)] {
+            let opened = opener(job, Side::Receiver);
+            let accepted = checked(&accepting(job), Side::Sender);
+            assert_eq!((opened.is_ok(), accepted.is_ok()), (is_taken, is_taken));
+            for refused in [opened.err(), accepted.err()].into_iter().flatten() {
+                assert!(refused.contains("workload: expected one in which"), "{refused}");
+            }
+            assert!(opener(job, Side::Sender).is_ok());
+            let config = checked(&accepting(job), Side::Receiver);
+            assert!(matches!(config, Ok(HalfConfig::Accepts(_))));
+        }
+    }
+
+    #[test]
+    fn a_receive_buffer_of_its_own_is_the_receivers() {
+        let own = JOB.replace("\"cc\"", "\"receive_buffer_bytes\": 65536, \"cc\"");
+        let sizes = |job: &str| {
+            let job = sender(job).unwrap().job;
+            [Side::Sender, Side::Receiver].map(|side| side.buffer_bytes(&job))
+        };
+        assert_eq!(sizes(JOB), [Some(4_194_304); 2]);
+        assert_eq!(sizes(&own), [Some(4_194_304), Some(65_536)]);
     }
 
     #[test]
@@ -223,8 +335,8 @@ mod tests {
             r#"{{"job": {}, "remote": "10.65.0.1", "port": 5000}}"#,
             JOB.replace("\"cc\": \"cubic\"", "\"takes_tcp\": true")
         );
-        let config: SenderConfig = serde_json::from_str(&line).unwrap();
-        let config = config.checked().unwrap();
+        let config: OpenerConfig = serde_json::from_str(&line).unwrap();
+        let config = config.checked(Side::Sender).unwrap();
         assert_eq!((config.local, config.job.cc, config.job.takes_tcp), (None, None, true));
     }
 
@@ -274,13 +386,15 @@ mod tests {
     fn addresses_of_two_families_are_refused() {
         let job = sender(JOB).unwrap().job;
         let [four, six]: [IpAddr; 2] = ["10.65.0.1", "fd65::1"].map(|ip| ip.parse().unwrap());
-        let config = ReceiverConfig { job: job.clone(), address: four, port: 0, joins: vec![six] };
-        assert!(config.clone().checked().unwrap_err().to_string().contains("joins: "));
+        let config = AcceptorConfig { job: job.clone(), address: four, port: 0, joins: vec![six] };
+        assert!(
+            config.clone().checked(Side::Receiver).unwrap_err().to_string().contains("joins: ")
+        );
         let both = Job { both_families: true, ..job.clone() };
         assert_eq!(both.socket_address(four, 1).to_string(), "[::ffff:10.65.0.1]:1");
-        assert!(ReceiverConfig { job: both, ..config }.checked().is_ok());
+        assert!(AcceptorConfig { job: both, ..config }.checked(Side::Receiver).is_ok());
         let config =
-            SenderConfig { job, local: Some(four), remote: six, port: 1, plain_because: None };
-        assert!(config.checked().unwrap_err().to_string().contains("remote: "));
+            OpenerConfig { job, local: Some(four), remote: six, port: 1, plain_because: None };
+        assert!(config.checked(Side::Sender).unwrap_err().to_string().contains("remote: "));
     }
 }

@@ -18,18 +18,35 @@ pub enum Error {
         /// Expected and actual value.
         expected: String,
     },
-    /// The sender's host has no socket for it.
-    #[error("sender: a socket on its host: {0}")]
-    Socket(io::Error),
-    /// The sender's host has no MPTCP.
-    #[error("sender: a socket on its host: {0}; sysctl net.mptcp.enabled=1 there")]
-    NoMptcp(io::Error),
-    /// The sender's address cannot be bound.
+    /// The host of a half has no socket for it.
+    #[error("{half}: a socket on its host: {error}")]
+    Socket {
+        /// The sender or the receiver.
+        half: &'static str,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The opener's host has no MPTCP.
+    #[error("{half}: a socket on its host: {error}; sysctl net.mptcp.enabled=1 there")]
+    NoMptcp {
+        /// The sender or the receiver.
+        half: &'static str,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The opener's address cannot be bound.
     #[error("local: {0}: {1}")]
     Local(IpAddr, io::Error),
-    /// The receiver cannot listen there.
-    #[error("receiver: listening on {0}: {1}")]
-    Listening(SocketAddr, io::Error),
+    /// A half cannot listen there.
+    #[error("{half}: listening on {at}: {error}")]
+    Listening {
+        /// The sender or the receiver.
+        half: &'static str,
+        /// The address with its port.
+        at: SocketAddr,
+        /// The system's error.
+        error: io::Error,
+    },
     /// The system refuses a buffer.
     #[error("{half}: setting {option} to {bytes}: {error}")]
     Buffer {

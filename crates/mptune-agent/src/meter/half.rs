@@ -47,7 +47,7 @@ pub enum Ending {
 enum Command {
     /// The measurement is over now.
     Stop,
-    /// The sender is connected.
+    /// The opener is connected.
     Connected(Handshake),
 }
 
@@ -96,6 +96,17 @@ impl<'a> Half<'a> {
         self.heard_ns = 0;
     }
 
+    /// Its clock counts from what is `origin_ns` on it now.
+    pub fn begin_at(&mut self, origin_ns: u64) {
+        self.start += Duration::from_nanos(origin_ns);
+        self.heard_ns = self.heard_ns.saturating_sub(origin_ns);
+    }
+
+    /// The connection was requested so much earlier than was assumed.
+    pub fn begin_earlier(&mut self, by_ns: u64) {
+        self.start = self.start.checked_sub(Duration::from_nanos(by_ns)).unwrap_or(self.start);
+    }
+
     /// The load of its host counts from now on.
     pub fn begin_load(&mut self) {
         self.load_before = Load::now();
@@ -111,6 +122,14 @@ impl<'a> Half<'a> {
         self.ending.get_or_insert(ending);
     }
 
+    /// A report for who accepts the connection came to who opens it.
+    pub fn refuse_report(&mut self) {
+        let at = seconds(self.now_ns());
+        self.end(Ending::Failed(format!(
+            "received a command for who accepts the connection at {at}"
+        )));
+    }
+
     /// Reason of the end; none while it measures.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
@@ -122,7 +141,7 @@ impl<'a> Half<'a> {
     }
 
     /// Waits until one of `watches` is ready, `until_ns` is reached or a command arrives; returns what
-    /// the sender reports about its handshake. `now_ns` is the time, as the caller has just read it: in a guest of
+    /// the opener reports about its handshake. `now_ns` is the time, as the caller has just read it: in a guest of
     /// the testbed virtual every reading is a system call.
     ///
     /// # Errors

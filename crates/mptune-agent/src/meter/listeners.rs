@@ -1,4 +1,4 @@
-//! Listening sockets of the receiver: at the address of the trial, and where subflows may join, on one
+//! Listening sockets of the half that accepts the connection: at the address of the trial, and where subflows may join, on one
 //! port.
 //!
 //! Linux accepts a further subflow only where a socket listens on the port (net/mptcp/subflow.c,
@@ -8,7 +8,7 @@
 
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
-use crate::meter::config::ReceiverConfig;
+use crate::meter::config::{AcceptorConfig, Side};
 use crate::meter::error::Error;
 use crate::meter::socket;
 use std::io::{self, ErrorKind};
@@ -33,7 +33,7 @@ pub struct Listeners {
     joins: Vec<TcpListener>,
     /// The port of all sockets.
     pub port: u16,
-    /// The reason why the receiver cannot do MPTCP; none if it can or need not.
+    /// The reason why this half cannot do MPTCP; none if it can or need not.
     pub plain_because: Option<String>,
 }
 
@@ -42,13 +42,13 @@ impl Listeners {
     ///
     /// # Errors
     /// One of them cannot be set up.
-    pub fn open(config: &ReceiverConfig) -> Result<Self, Error> {
-        let (mptcp, plain_because) = capability(config)?;
+    pub fn open(config: &AcceptorConfig, side: Side) -> Result<Self, Error> {
+        let (mptcp, plain_because) = capability(config, side)?;
         let joins: Vec<_> = config.joins.iter().filter(|_| mptcp).copied().collect();
         let elsewhere: Vec<_> =
             joins.iter().filter(|join| **join != config.address).copied().collect();
-        let (initial, joined) = together(config, mptcp, &elsewhere)?;
-        let port = initial.local_addr().map_err(|error| Error::System("receiver", error))?.port();
+        let (initial, joined) = together(config, side, mptcp, &elsewhere)?;
+        let port = initial.local_addr().map_err(|error| Error::System(side.name(), error))?.port();
         let join_initial = joins.contains(&config.address);
         Ok(Self { initial: Some(initial), join_initial, joins: joined, port, plain_because })
     }
@@ -95,30 +95,31 @@ impl Listeners {
 }
 
 /// True if MPTCP is used, and the reason if it should be but is not: a host without it answers in plain TCP,
-/// and the sender reports what becomes of the connection.
-fn capability(config: &ReceiverConfig) -> Result<(bool, Option<String>), Error> {
+/// and the opener reports what becomes of the connection.
+fn capability(config: &AcceptorConfig, side: Side) -> Result<(bool, Option<String>), Error> {
     match socket::open_for(&config.job, config.address, config.job.mptcp) {
         Ok(_) => Ok((config.job.mptcp, None)),
         Err(error) if config.job.mptcp && socket::is_unsupported(&error) => {
-            Ok((false, Some(format!("the receiver's host has no MPTCP ({error})"))))
+            Ok((false, Some(format!("the {}'s host has no MPTCP ({error})", side.name()))))
         }
-        Err(error) => Err(Error::System("receiver: socket", error)),
+        Err(error) => Err(Error::Socket { half: side.name(), error }),
     }
 }
 
 /// All listeners on one port. A port chosen at one address may be taken at another.
 fn together(
-    config: &ReceiverConfig,
+    config: &AcceptorConfig,
+    side: Side,
     mptcp: bool,
     elsewhere: &[IpAddr],
 ) -> Result<(TcpListener, Vec<TcpListener>), Error> {
     let mut attempts = if config.port == 0 { ATTEMPTS } else { 1 };
     loop {
         attempts -= 1;
-        let initial = listen(config, mptcp, config.address, config.port)?;
-        let port = initial.local_addr().map_err(|error| Error::System("receiver", error))?.port();
+        let initial = listen(config, side, mptcp, (config.address, config.port))?;
+        let port = initial.local_addr().map_err(|error| Error::System(side.name(), error))?.port();
         let joins: Result<Vec<_>, _> =
-            elsewhere.iter().map(|&ip| listen(config, mptcp, ip, port)).collect();
+            elsewhere.iter().map(|&ip| listen(config, side, mptcp, (ip, port))).collect();
         match joins {
             Ok(joins) => return Ok((initial, joins)),
             Err(_) if attempts > 0 => {}
@@ -127,21 +128,23 @@ fn together(
     }
 }
 
-/// One listener; what it accepts has its buffers from the start.
+/// One listener; what it accepts has its buffers, and the sender's congestion control, from the start.
 fn listen(
-    config: &ReceiverConfig,
+    config: &AcceptorConfig,
+    side: Side,
     mptcp: bool,
-    ip: IpAddr,
-    port: u16,
+    (ip, port): (IpAddr, u16),
 ) -> Result<TcpListener, Error> {
-    let at = config.job.socket_address(ip, port);
-    let listening = |error: io::Error| Error::Listening(at, error);
-    let fd = socket::open_for(&config.job, ip, mptcp).map_err(listening)?;
-    let buffer = config.job.receive_buffer_bytes.or(config.job.buffer_bytes);
-    socket::set_buffers(fd.as_fd(), buffer, "receiver")?;
-    sys::bind(fd.as_fd(), &address::encode(at))
-        .and_then(|()| sys::listen(fd.as_fd(), BACKLOG))
-        .map_err(listening)?;
+    let job = &config.job;
+    let at = job.socket_address(ip, port);
+    let listening = |error| Error::Listening { half: side.name(), at, error };
+    let fd = socket::open_for(job, ip, mptcp).map_err(listening)?;
+    socket::set_buffers(fd.as_fd(), side.buffer_bytes(job), side.name())?;
+    sys::bind(fd.as_fd(), &address::encode(at)).map_err(listening)?;
+    if let Some(cc) = job.cc.as_ref().filter(|_| side == Side::Sender) {
+        socket::set_congestion_control(fd.as_fd(), cc)?;
+    }
+    sys::listen(fd.as_fd(), BACKLOG).map_err(listening)?;
     Ok(TcpListener::from(fd))
 }
 
@@ -151,13 +154,17 @@ mod tests {
     use std::io::Read;
     use std::time::Duration;
 
-    fn config(joins: &str) -> ReceiverConfig {
+    fn config(joins: &str) -> AcceptorConfig {
         let line = format!(
             r#"{{"job": {{"cc": "cubic", "buffer_bytes": 65536,
                 "workload": {{"kind": "bulk", "duration_ns": 1}},
                 "stall_ns": 1, "mptcp": true}}, "address": "127.0.0.1", "joins": {joins}}}"#
         );
         serde_json::from_str(&line).unwrap()
+    }
+
+    fn open(config: &AcceptorConfig) -> Result<Listeners, Error> {
+        Listeners::open(config, Side::Receiver)
     }
 
     /// Waits for the connection.
@@ -179,7 +186,7 @@ mod tests {
 
     #[test]
     fn nothing_listens_any_more_once_the_connection_exists() {
-        let mut listeners = Listeners::open(&config("[]")).unwrap();
+        let mut listeners = open(&config("[]")).unwrap();
         assert!(refused(listeners.port, "127.0.0.2"));
         let _client = TcpStream::connect(("127.0.0.1", listeners.port)).unwrap();
         let _stream = accepted(&mut listeners);
@@ -191,14 +198,14 @@ mod tests {
     fn a_port_in_use_is_named() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let refused = Listeners::open(&ReceiverConfig { port, ..config("[]") }).err().unwrap();
+        let refused = open(&AcceptorConfig { port, ..config("[]") }).err().unwrap();
         let reason = refused.to_string();
         assert!(reason.contains(&format!("127.0.0.1:{port}")), "{reason}");
     }
 
     #[test]
     fn where_subflows_join_no_one_else_is_served() {
-        let Ok(mut listeners) = Listeners::open(&config(r#"["127.0.0.1", "127.0.0.2"]"#)) else {
+        let Ok(mut listeners) = open(&config(r#"["127.0.0.1", "127.0.0.2"]"#)) else {
             panic!("expected two listeners");
         };
         if listeners.plain_because.is_some() {

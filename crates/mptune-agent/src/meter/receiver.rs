@@ -1,14 +1,15 @@
-//! The receiving half: accepts, reads, checks every byte, counts them over time, and decides when
-//! the measurement is over.
+//! The receiving half: reads, checks every byte, counts them over time, and decides when the measurement is
+//! over. It accepts the connection, or opens it where it is a client.
 
 use crate::control::Control;
 use crate::kernel::diag::Diag;
 use crate::kernel::sys::{self, Watch};
+use crate::meter::beginning::{self, Accepted, Listening};
 use crate::meter::bins::Bins;
-use crate::meter::candidates::{Candidates, Chosen};
+use crate::meter::candidates::Chosen;
 use crate::meter::client::Asking;
 use crate::meter::clock::{Clock, Handshake};
-use crate::meter::config::{Job, ReceiverConfig, TOKEN_BYTES};
+use crate::meter::config::{AcceptorConfig, HalfConfig, Job, OpenerConfig, Side, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
@@ -21,40 +22,24 @@ use crate::role;
 use mptune_core::early_end::{EarlyEnd, Ended};
 use mptune_core::workload::{Delays, Piece};
 use serde::Serialize;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 * 1024;
-/// Connections that are accepted before something else has its turn.
-const AT_ONCE: usize = 64;
-/// Time for the sender's report of its handshake to arrive once everything else has.
+/// Time for the opener's report of its handshake to arrive once everything else has.
 const ALIGN_PATIENCE_NS: u64 = 10_000_000_000;
 /// Interval of asking for acknowledgements of the last messages that go back.
 const ACKNOWLEDGED_NS: u64 = 1_000_000;
 
-/// The receiver is ready for the connection.
-#[derive(Serialize)]
-#[serde(tag = "event", rename = "listening")]
-struct Listening<'a> {
-    port: u16,
-    /// The reason why it cannot do MPTCP; none if it can or need not.
-    plain_because: Option<&'a str>,
-}
-
-/// The trial's connection is there: what was set for its beginning may be put back.
-#[derive(Serialize)]
-#[serde(tag = "event", rename = "accepted")]
-struct Accepted {}
-
-/// The last line. Times count from the sender's `connect` call.
+/// The last line. Times count from the opener's `connect` call.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "result")]
 struct Report<'a> {
-    /// The connection arrived.
+    /// There was a connection.
     connected: bool,
-    /// End of counting; 0 without a connection.
+    /// End of counting; without a connection the time that was spent to open one, 0 where the sender opens it.
     duration_ns: u64,
     /// Payload bytes in order.
     in_order_bytes: u64,
@@ -88,20 +73,44 @@ pub fn main() -> i32 {
 }
 
 fn run(control: &mut Control) -> Result<(), Error> {
-    let config = control.configuration::<ReceiverConfig>()?.checked()?;
-    let mut listeners = Listeners::open(&config)?;
+    match control.configuration::<HalfConfig>()?.checked(Side::Receiver)? {
+        HalfConfig::Opens(config) => open(control, &config),
+        HalfConfig::Accepts(config) => accept(control, &config),
+    }
+}
+
+/// It opens the connection.
+fn open(control: &mut Control, config: &OpenerConfig) -> Result<(), Error> {
+    let fd = beginning::socket(config, Side::Receiver)?;
+    let bytes = Side::Receiver.buffer_bytes(&config.job);
+    socket::set_buffers(fd.as_fd(), bytes, Side::Receiver.name())?;
+    let stream = TcpStream::from(fd);
+    set_no_delay(&stream)?;
+    let mut receiver = Receiver::new(&config.job, Half::new(control));
+    receiver.opens = true;
+    let connection = receiver.connect(config, &stream).then_some(&stream);
+    if connection.is_some() {
+        receiver.receive(&stream, None)?;
+    }
+    receiver.report(connection)?;
+    receiver.half.linger();
+    socket::abort(stream);
+    Ok(())
+}
+
+/// It accepts the connection.
+fn accept(control: &mut Control, config: &AcceptorConfig) -> Result<(), Error> {
+    let mut listeners = Listeners::open(config, Side::Receiver)?;
     let (port, plain_because) = (listeners.port, listeners.plain_because.as_deref());
     control.tell(&Listening { port, plain_because });
     let mut receiver = Receiver::new(&config.job, Half::new(control));
     let connection = receiver.accept(&mut listeners)?;
     if let Some(stream) = &connection {
         if config.job.workload.purpose().is_some() || receiver.outgoing.is_some() {
-            // As programs do that ask, or send messages.
-            socket::set_no_delay(stream.as_fd())
-                .map_err(|error| Error::System("receiver: setting TCP_NODELAY", error))?;
+            set_no_delay(stream)?;
         }
         receiver.half.tell(&Accepted {});
-        receiver.receive(stream, &listeners)?;
+        receiver.receive(stream, Some(&listeners))?;
     }
     drop(listeners);
     receiver.report(connection.as_ref())?;
@@ -110,9 +119,17 @@ fn run(control: &mut Control) -> Result<(), Error> {
     Ok(())
 }
 
+/// As programs do that ask, or send messages.
+fn set_no_delay(stream: &TcpStream) -> Result<(), Error> {
+    socket::set_no_delay(stream.as_fd())
+        .map_err(|error| Error::System("receiver: setting TCP_NODELAY", error))
+}
+
 struct Receiver<'a> {
     job: &'a Job,
     half: Half<'a>,
+    /// It opens the connection.
+    opens: bool,
     clock: Clock,
     pattern: Pattern,
     /// Payload that arrived and has been checked.
@@ -153,6 +170,7 @@ impl<'a> Receiver<'a> {
         Self {
             job,
             half,
+            opens: false,
             clock: Clock::new(0, 0),
             pattern: Pattern::new(job.seed),
             arrived_bytes: 0,
@@ -179,57 +197,38 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// The connection; none if ordered to stop before one arrived.
-    fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, Error> {
-        let failed = |error| Error::System("receiver: accepting", error);
-        let mut candidates = Candidates::new(self.job.token, self.job.stall_ns);
-        let (mut handshake, mut chosen) = (None, None);
-        while chosen.is_none() && self.half.ending().is_none() {
-            let mut watches: Vec<_> = listeners.watches().collect();
-            let own = watches.len();
-            watches.extend(candidates.watches());
-            // The sender is connected a moment before its last acknowledgement arrives here.
-            let until_ns = candidates.next_ns();
-            let now_ns = self.half.now_ns();
-            let heard = self.half.wait(&mut watches, until_ns, now_ns).map_err(failed)?;
-            handshake = heard.or(handshake);
-            let ready: Vec<_> = watches[own..].iter().map(|watch| watch.ready).collect();
-            chosen = candidates.hear(&ready, self.half.now_ns());
-            self.strangers += listeners.turn_away(false);
-            if chosen.is_none() {
-                chosen = self.add(listeners, &mut candidates).map_err(failed)?;
-            }
+    /// Opens the connection; false if there is none. It is the client's, which asks at once.
+    fn connect(&mut self, config: &OpenerConfig, stream: &TcpStream) -> bool {
+        if !beginning::connect(&mut self.half, config, stream) {
+            return false;
         }
-        self.strangers += candidates.dismiss();
-        let connection = chosen.map(|chosen| self.begin(chosen));
-        if connection.is_some() {
-            listeners.connected();
-            handshake.into_iter().for_each(|report| self.align(report));
+        let handshake_ns = self.half.now_ns();
+        let handshake = Handshake { handshake_ns, rtt_ns: self.handshake_rtt_ns(stream) };
+        beginning::tell_connected(&mut self.half, handshake, stream);
+        self.clock = Clock::of_opener(handshake);
+        self.progress_ns = handshake_ns;
+        if let Some(asking) = &mut self.asking {
+            asking.begin(handshake_ns, self.job.token.as_ref().map_or(&[], |token| token));
         }
-        Ok(connection)
+        true
     }
 
-    /// Adds connections that have arrived to the candidates, unless one of them is the trial's.
-    fn add(&self, from: &Listeners, to: &mut Candidates) -> io::Result<Option<Chosen>> {
-        for _ in 0..AT_ONCE {
-            match from.accept() {
-                Ok(None) => break,
-                Ok(Some(stream)) => {
-                    let chosen = to.add(stream, self.half.now_ns());
-                    if chosen.is_some() {
-                        return Ok(chosen);
-                    }
-                }
-                // It ended before it was accepted.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) if is_shortage(&error) => {
-                    to.make_room();
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
+    /// The round-trip time of the handshake; 0 if it is not known.
+    fn handshake_rtt_ns(&self, stream: &TcpStream) -> u64 {
+        let statistics = socket::statistics_for(self.job, stream).ok();
+        let initial = statistics.and_then(|statistics| statistics.initial());
+        initial.map_or(0, |flow| flow.tcp.srtt_ns)
+    }
+
+    /// The connection; none if ordered to stop before one arrived.
+    fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, Error> {
+        let arrived = beginning::accept(&mut self.half, self.job, Side::Receiver, listeners)?;
+        self.strangers += arrived.strangers;
+        let connection = arrived.chosen.map(|chosen| self.begin(chosen));
+        if connection.is_some() {
+            arrived.handshake.into_iter().for_each(|report| self.align(report));
         }
-        Ok(None)
+        Ok(connection)
     }
 
     /// The clock runs from when the connection was accepted.
@@ -246,7 +245,7 @@ impl<'a> Receiver<'a> {
         self.progress_ns = accepted_ns;
         self.clock = Clock::new(accepted_ns, rtt_ns);
         if let Some(asking) = &mut self.asking {
-            asking.begin(self.half.now_ns());
+            asking.begin(self.half.now_ns(), &[]);
         }
         if let Some(outgoing) = &mut self.outgoing {
             outgoing.begin(accepted_ns, self.half.now_ns());
@@ -255,7 +254,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Takes what arrives until it is over.
-    fn receive(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), Error> {
+    fn receive(&mut self, stream: &TcpStream, listeners: Option<&Listeners>) -> Result<(), Error> {
         let mut data = vec![0; READ_BYTES];
         while self.half.ending().is_none() {
             let now_ns = self.half.now_ns();
@@ -284,11 +283,11 @@ impl<'a> Receiver<'a> {
     fn wait(
         &mut self,
         stream: &TcpStream,
-        listeners: &Listeners,
+        listeners: Option<&Listeners>,
         now_ns: u64,
     ) -> Result<(), Error> {
         let mut watches = vec![Watch::readable(stream)];
-        watches.extend(listeners.watches());
+        watches.extend(listeners.into_iter().flat_map(Listeners::watches));
         let of_listeners = 1..watches.len();
         let is_waiting = self.outgoing.as_ref().is_some_and(|own| own.is_waiting(now_ns));
         if is_waiting || self.asking.as_ref().is_some_and(Asking::is_writing) {
@@ -299,9 +298,13 @@ impl<'a> Receiver<'a> {
             .wait(&mut watches, self.next_ns(now_ns), now_ns)
             .map_err(|error| Error::System("receiver: waiting", error))?;
         if watches[of_listeners].iter().any(|watch| watch.ready) {
-            self.strangers += listeners.turn_away(true);
+            self.strangers += listeners.map_or(0, |listeners| listeners.turn_away(true));
         }
-        report.into_iter().for_each(|handshake| self.align(handshake));
+        match report {
+            Some(_) if self.opens => self.half.refuse_report(),
+            Some(handshake) => self.align(handshake),
+            None => {}
+        }
         Ok(())
     }
 
@@ -355,7 +358,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// The sender has reported how long its handshake took: earlier arrivals go into their bins.
+    /// The opener has reported how long its handshake took: earlier arrivals go into their bins.
     fn align(&mut self, handshake: Handshake) {
         self.clock.align(handshake);
         for (at_ns, bytes) in std::mem::take(&mut self.early) {
@@ -412,7 +415,7 @@ impl<'a> Receiver<'a> {
             if self.clock.aligned() {
                 self.half.end(Ending::Complete);
             } else if now_ns >= over_ns.saturating_add(ALIGN_PATIENCE_NS) {
-                self.fail("the sender's handshake was never reported");
+                self.fail("the opener's handshake was never reported");
             }
         } else if self.clock.since_connect_ns(now_ns) >= self.job.workload.limit() {
             let passed = match self.has_arrived() {
@@ -526,7 +529,7 @@ impl<'a> Receiver<'a> {
         for (at_ns, bytes) in std::mem::take(&mut self.early) {
             self.count(at_ns, bytes);
         }
-        let end_ns = connection.map_or(0, |_| self.end_ns());
+        let end_ns = if connection.is_some() || self.opens { self.end_ns() } else { 0 };
         let bins = self.bins.until(end_ns);
         if self.ended_early.is_some() {
             // Without what was read between the look and now.
@@ -562,12 +565,6 @@ impl<'a> Receiver<'a> {
         });
         Ok(())
     }
-}
-
-/// The system has no room for a further connection now.
-fn is_shortage(error: &io::Error) -> bool {
-    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
-    error.raw_os_error().is_some_and(|number| shortages.contains(&number))
 }
 
 #[cfg(test)]

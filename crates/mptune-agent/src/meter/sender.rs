@@ -1,15 +1,17 @@
-//! The sending half: connects, writes the payload as fast as the socket accepts it, or each message when it is due, and
+//! The sending half: opens the connection, or accepts a client's, writes the payload as fast as the socket accepts it, or each message when it is due, and
 //! reports what the kernel's transport did with it.
 
 use crate::control::Control;
-use crate::kernel::address;
 use crate::kernel::diag::Diag;
-use crate::kernel::sys::{self, Watch};
-use crate::meter::clock::Handshake;
-use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
+use crate::kernel::sys::Watch;
+use crate::meter::beginning::{self, Accepted, Listening};
+use crate::meter::candidates::Chosen;
+use crate::meter::clock::{Clock, Handshake};
+use crate::meter::config::{AcceptorConfig, HalfConfig, Job, OpenerConfig, Side, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
+use crate::meter::listeners::Listeners;
 use crate::meter::messages::DueTimes;
 use crate::meter::opposite::Incoming;
 use crate::meter::pattern::Pattern;
@@ -21,7 +23,7 @@ use crate::role;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 /// Bytes of payload generated at a time.
 const WRITE_BYTES: usize = mptune_core::workload::WRITE_BYTES as usize;
@@ -34,17 +36,6 @@ const THRESHOLD_NS: u64 = 2_000_000;
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum News {
-    /// The initial subflow is established.
-    Connected {
-        /// Duration of the handshake.
-        handshake_ns: u64,
-        /// The round-trip time its TCP measured meanwhile; 0 if it has none.
-        rtt_ns: u64,
-        /// The sender's port.
-        local_port: u16,
-        /// The receiver's port.
-        remote_port: u16,
-    },
     /// A threshold was passed.
     Sent {
         /// Time of the observation.
@@ -58,10 +49,10 @@ enum News {
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "result")]
 struct Report<'a> {
-    /// From the `connect` call to the end.
+    /// From the `connect` call to the end; without a connection the time that was spent to open one.
     duration_ns: u64,
-    /// The congestion control as the kernel names it.
-    cc: String,
+    /// The congestion control as the kernel names it; none without a connection that this half would accept.
+    cc: Option<String>,
     /// Payload bytes reinjected on another subflow; none if the kernel does not count them (before Linux 6.5).
     reinjected_bytes: Option<u64>,
     /// It became TCP, which the job takes.
@@ -75,6 +66,8 @@ struct Report<'a> {
     /// Of messages both ways: the delay of each that came back.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     delays_ns: &'a [u64],
+    /// Connections of others, which were reset.
+    strangers: u64,
     #[serde(flatten)]
     seen: Seen,
 }
@@ -85,57 +78,72 @@ pub fn main() -> i32 {
 }
 
 fn run(control: &mut Control) -> Result<(), Error> {
-    let config = control.configuration::<SenderConfig>()?.checked()?;
-    let (fd, diag) = set_up(&config)?;
-    // Generated before the clock runs, which begins with the `connect` call.
-    let mut payload = Payload::new(&config.job);
-    let mut sender = Sender::new(&config, Half::new(control), diag);
-    let stream = sender.connect(fd)?;
-    if sender.connected {
-        sender.send(&stream, &mut payload)?;
-        sender.sample(&stream);
-        sender.report_thresholds();
+    match control.configuration::<HalfConfig>()?.checked(Side::Sender)? {
+        HalfConfig::Opens(config) => open(control, &config),
+        HalfConfig::Accepts(config) => accept(control, &config),
     }
-    sender.report(&stream)?;
+}
+
+/// It opens the connection.
+fn open(control: &mut Control, config: &OpenerConfig) -> Result<(), Error> {
+    let job = &config.job;
+    let stream = TcpStream::from(beginning::socket(config, Side::Sender)?);
+    if let Some(cc) = &job.cc {
+        socket::set_congestion_control(stream.as_fd(), cc)?;
+    }
+    let bytes = Side::Sender.buffer_bytes(job);
+    socket::set_buffers(stream.as_fd(), bytes, Side::Sender.name())?;
+    set_no_delay(job, &stream)?;
+    let diag = Diag::open().map_err(Error::Diagnostics)?;
+    // Generated before the clock runs, which begins with the `connect` call.
+    let mut payload = Payload::new(job);
+    payload.lead(job);
+    let mut sender = Sender::new(job, token_bytes(job), Half::new(control), diag);
+    sender.plain_because.clone_from(&config.plain_because);
+    if sender.connect(config, &stream) {
+        sender.send(&stream, &mut payload, None)?;
+        sender.conclude(&stream);
+    }
+    sender.report(Some(&stream))?;
     sender.half.linger();
     socket::abort(stream);
     Ok(())
 }
 
-fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
-    let fd = opened(config)?;
-    if let Some(local) = config.local {
-        let address = config.job.socket_address(local, 0);
-        sys::bind(fd.as_fd(), &address::encode(address))
-            .map_err(|error| Error::Local(local, error))?;
-    }
-    if let Some(cc) = &config.job.cc {
-        socket::set_congestion_control(fd.as_fd(), cc)?;
-    }
-    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "sender")?;
-    if config.job.workload.offers_pieces() {
-        // As programs do that answer, or send messages.
-        socket::set_no_delay(fd.as_fd())
-            .map_err(|error| Error::System("sender: setting TCP_NODELAY", error))?;
-    }
-    let diag = Diag::open().map_err(Error::Diagnostics)?;
-    Ok((fd, diag))
-}
-
-/// A socket of MPTCP if the job has that, and of TCP if it takes that where there is none.
-fn opened(config: &SenderConfig) -> Result<OwnedFd, Error> {
+/// It accepts the connection, which the client opens.
+fn accept(control: &mut Control, config: &AcceptorConfig) -> Result<(), Error> {
     let job = &config.job;
-    let open = |mptcp| socket::open_for(job, config.local.unwrap_or(config.remote), mptcp);
-    if job.takes_tcp {
-        return socket::either(job.mptcp, open).map_err(Error::Socket);
+    let mut listeners = Listeners::open(config, Side::Sender)?;
+    let diag = Diag::open().map_err(Error::Diagnostics)?;
+    let mut payload = Payload::new(job);
+    let (port, plain_because) = (listeners.port, listeners.plain_because.as_deref());
+    control.tell(&Listening { port, plain_because });
+    let mut sender = Sender::new(job, 0, Half::new(control), diag);
+    sender.plain_because.clone_from(&listeners.plain_because);
+    let connection = sender.accept(&mut listeners)?;
+    if let Some(stream) = &connection {
+        set_no_delay(job, stream)?;
+        sender.half.tell(&Accepted {});
+        sender.send(stream, &mut payload, Some(&listeners))?;
+        sender.conclude(stream);
     }
-    open(job.mptcp).map_err(|error| {
-        let unsupported = job.mptcp && socket::is_unsupported(&error);
-        if unsupported { Error::NoMptcp(error) } else { Error::Socket(error) }
-    })
+    drop(listeners);
+    sender.report(connection.as_ref())?;
+    sender.half.linger();
+    connection.into_iter().for_each(socket::abort);
+    Ok(())
 }
 
-/// Payload still to be sent, generated a piece at a time; the token comes before the first.
+/// As programs do that answer, or send messages.
+fn set_no_delay(job: &Job, stream: &TcpStream) -> Result<(), Error> {
+    if !job.workload.offers_pieces() {
+        return Ok(());
+    }
+    socket::set_no_delay(stream.as_fd())
+        .map_err(|error| Error::System("sender: setting TCP_NODELAY", error))
+}
+
+/// Payload still to be sent, generated a piece at a time; the opener's token comes before the first.
 struct Payload {
     pattern: Pattern,
     data: Vec<u8>,
@@ -158,9 +166,13 @@ impl Payload {
         let (pattern, data) = (Pattern::new(job.seed), vec![0; piece]);
         let mut payload = Self { pattern, sent: data.len(), data, made: 0, total, piece };
         payload.refill();
-        // In one piece with the payload, which would otherwise follow a small segment; messages do.
-        payload.data.splice(0..0, job.token.into_iter().flatten());
         payload
+    }
+
+    /// Puts the token of the job before the first piece: in one with the payload, which would otherwise follow a small
+    /// segment; messages do.
+    fn lead(&mut self, job: &Job) {
+        self.data.splice(0..0, job.token.into_iter().flatten());
     }
 
     /// Generates the next piece, as long as possible, if nothing is left of the last one.
@@ -200,11 +212,17 @@ impl Payload {
 }
 
 struct Sender<'a> {
-    config: &'a SenderConfig,
     job: &'a Job,
     half: Half<'a>,
     diag: Diag,
-    connected: bool,
+    /// Bytes that it sends in front of the payload.
+    leading: u64,
+    /// The reason why the acceptor cannot do MPTCP; none if it can or need not.
+    plain_because: Option<String>,
+    /// The times of a connection that it accepted, on the clock of its acceptance.
+    accepted: Option<Clock>,
+    /// Connections of others so far.
+    strangers: u64,
     reinjected_bytes: Option<u64>,
     /// It is TCP, which the job takes.
     plain: bool,
@@ -229,84 +247,93 @@ struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    fn new(config: &'a SenderConfig, half: Half<'a>, diag: Diag) -> Self {
+    fn new(job: &'a Job, leading: u64, half: Half<'a>, diag: Diag) -> Self {
         Self {
-            config,
-            job: &config.job,
+            job,
             half,
             diag,
-            connected: false,
+            leading,
+            plain_because: None,
+            accepted: None,
+            strangers: 0,
             reinjected_bytes: Some(0),
             plain: false,
             acknowledged: 0,
             progress_ns: 0,
-            subflows: Ledger::new(config.job.bin_ns),
+            subflows: Ledger::new(job.bin_ns),
             recorder: Recorder::new(),
-            sample_ns: config.job.bin_ns,
+            sample_ns: job.bin_ns,
             threshold_ns: 0,
             passed: 0,
-            samples: config.job.samples_ns.map(Samples::new),
-            messages: DueTimes::new(&config.job.workload, token_bytes(&config.job)),
-            answers: Answers::new(&config.job, token_bytes(&config.job)),
-            incoming: Incoming::new(&config.job),
+            samples: job.samples_ns.map(Samples::new),
+            messages: DueTimes::new(&job.workload, leading),
+            answers: Answers::new(job, leading),
+            incoming: Incoming::new(job),
         }
     }
 
-    /// The socket, connected unless that failed or it was ordered to stop.
-    fn connect(&mut self, fd: OwnedFd) -> Result<TcpStream, Error> {
-        let remote = self.config.job.socket_address(self.config.remote, self.config.port);
-        self.half.restart();
-        let begun = socket::connect(fd.as_fd(), remote);
-        let stream = TcpStream::from(fd);
-        if let Err(error) = begun.and_then(|()| self.await_connection(&stream)) {
-            let (at, remote) = (seconds(self.half.now_ns()), address::canonical(remote));
-            self.half
-                .end(Ending::Unreachable(format!("no connection to {remote} at {at}: {error}")));
+    /// Opens the connection; false if there is none.
+    fn connect(&mut self, config: &OpenerConfig, stream: &TcpStream) -> bool {
+        if !beginning::connect(&mut self.half, config, stream) {
+            return false;
         }
-        if self.connected {
-            let handshake_ns = self.half.now_ns();
-            self.sample(&stream);
-            let rtt_ns = self.subflows.first().map_or(0, |info| info.tcp.srtt_ns);
-            let local_port = stream.local_addr().map_or(0, |address| address.port());
-            let remote_port = self.config.port;
-            self.half.tell(&News::Connected { handshake_ns, rtt_ns, local_port, remote_port });
-            if let Some(messages) = &mut self.messages {
-                messages.begin(handshake_ns, rtt_ns);
-            }
-            if let Some(incoming) = &mut self.incoming {
-                incoming.begin(Handshake { handshake_ns, rtt_ns });
-            }
+        let handshake_ns = self.half.now_ns();
+        self.sample(stream);
+        let rtt_ns = self.subflows.first().map_or(0, |info| info.tcp.srtt_ns);
+        let handshake = Handshake { handshake_ns, rtt_ns };
+        beginning::tell_connected(&mut self.half, handshake, stream);
+        if let Some(messages) = &mut self.messages {
+            messages.begin(handshake_ns, rtt_ns);
         }
-        Ok(stream)
+        if let Some(incoming) = &mut self.incoming {
+            incoming.begin(handshake);
+        }
+        true
     }
 
-    fn await_connection(&mut self, stream: &TcpStream) -> io::Result<()> {
-        let limit_ns = self.job.workload.limit();
-        while self.half.ending().is_none() {
-            if let Some(error) = stream.take_error()? {
-                return Err(error);
-            }
-            if stream.peer_addr().is_ok() {
-                self.connected = true;
-                return Ok(());
-            }
-            let now_ns = self.half.now_ns();
-            if now_ns >= limit_ns {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.wait(&mut [Watch::writable(stream)], limit_ns, now_ns)?;
+    /// The connection that a client opened; none if ordered to stop before one arrived.
+    fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, Error> {
+        let arrived = beginning::accept(&mut self.half, self.job, Side::Sender, listeners)?;
+        self.strangers += arrived.strangers;
+        Ok(arrived.chosen.map(|chosen| self.begin(chosen, arrived.handshake)))
+    }
+
+    /// Its clock counts from the client's `connect` call.
+    fn begin(&mut self, chosen: Chosen, handshake: Option<Handshake>) -> TcpStream {
+        let Chosen { stream, accepted_ns } = chosen;
+        let statistics = socket::statistics_for(self.job, &stream).ok();
+        let initial = statistics.and_then(|statistics| statistics.initial());
+        let mut clock = Clock::new(accepted_ns, initial.map_or(0, |flow| flow.tcp.srtt_ns));
+        handshake.into_iter().for_each(|report| clock.align(report));
+        self.half.begin_load();
+        self.half.begin_at(clock.at_ns(0));
+        self.accepted = Some(clock);
+        self.sample(&stream);
+        stream
+    }
+
+    /// The opener has reported how long its handshake took: a repeated request was made earlier than was assumed.
+    fn align(&mut self, handshake: Handshake) {
+        let Some(clock) = &mut self.accepted else { return self.half.refuse_report() };
+        if !clock.aligned() {
+            let assumed_ns = clock.at_ns(0);
+            clock.align(handshake);
+            self.half.begin_earlier(assumed_ns.saturating_sub(clock.at_ns(0)));
         }
-        Ok(())
     }
 
     fn wait(&mut self, watches: &mut [Watch<'_>], until_ns: u64, now_ns: u64) -> io::Result<()> {
-        if self.half.wait(watches, until_ns, now_ns)?.is_some() {
-            self.fail("received a command for the receiver".to_owned());
-        }
+        let report = self.half.wait(watches, until_ns, now_ns)?;
+        report.into_iter().for_each(|handshake| self.align(handshake));
         Ok(())
     }
 
-    fn send(&mut self, stream: &TcpStream, payload: &mut Payload) -> Result<(), Error> {
+    fn send(
+        &mut self,
+        stream: &TcpStream,
+        payload: &mut Payload,
+        listeners: Option<&Listeners>,
+    ) -> Result<(), Error> {
         let failed = |error| Error::System("sender: waiting", error);
         while self.half.ending().is_none() {
             let mut now_ns = self.half.now_ns();
@@ -351,7 +378,12 @@ impl<'a> Sender<'a> {
                 self.is_listening().then(|| Watch::readable(stream)),
             ];
             let mut watches: Vec<_> = watches.into_iter().flatten().collect();
+            let own = watches.len();
+            watches.extend(listeners.into_iter().flat_map(Listeners::watches));
             self.wait(&mut watches, self.next_ns(now_ns), now_ns).map_err(failed)?;
+            if watches[own..].iter().any(|watch| watch.ready) {
+                self.strangers += listeners.map_or(0, |listeners| listeners.turn_away(true));
+            }
         }
         if self.incoming.is_some() {
             self.hear(stream); // what was acknowledged before the order to stop
@@ -445,13 +477,19 @@ impl<'a> Sender<'a> {
     fn report_thresholds(&mut self) {
         // Where they are not counted they are taken for none: the first thresholds have one subflow.
         let repeated = self.reinjected_bytes.unwrap_or(0);
-        let bytes = self.subflows.sent().saturating_sub(repeated + token_bytes(self.job));
+        let bytes = self.subflows.sent().saturating_sub(repeated + self.leading);
         let passed = self.job.thresholds_bytes.partition_point(|&limit| limit <= bytes);
         for _ in self.passed..passed {
             let t_ns = self.half.now_ns();
             self.half.tell(&News::Sent { t_ns, bytes });
         }
         self.passed = passed.max(self.passed);
+    }
+
+    /// A last look.
+    fn conclude(&mut self, stream: &TcpStream) {
+        self.sample(stream);
+        self.report_thresholds();
     }
 
     fn sample(&mut self, stream: &TcpStream) {
@@ -478,9 +516,10 @@ impl<'a> Sender<'a> {
     fn no_statistics(&mut self, reason: NoStatistics) {
         match reason {
             NoStatistics::Fallback => {
-                let cause = self.config.plain_because.as_deref();
-                let cause =
-                    cause.unwrap_or("the receiver or something between did not answer in MPTCP");
+                let cause = self.plain_because.as_deref().unwrap_or(match self.accepted {
+                    None => "the receiver or something between did not answer in MPTCP",
+                    Some(_) => "the receiver or something between did not ask in MPTCP",
+                });
                 let at = seconds(self.half.now_ns());
                 let reason = format!("the connection is plain TCP at {at}: {cause}");
                 self.half.end(Ending::Fallback(reason));
@@ -495,11 +534,13 @@ impl<'a> Sender<'a> {
     }
 
     /// Reports what it found.
-    fn report(&mut self, stream: &TcpStream) -> Result<(), Error> {
+    fn report(&mut self, stream: Option<&TcpStream>) -> Result<(), Error> {
         let failed = |error| Error::System("sender: reading back", error);
         let duration_ns = self.half.now_ns();
-        let buffers = socket::buffers(stream.as_fd()).map_err(failed)?;
-        let cc = socket::congestion_control(stream.as_fd()).map_err(failed)?;
+        let buffers = stream.map(|stream| socket::buffers(stream.as_fd())).transpose();
+        let buffers = buffers.map_err(failed)?.unwrap_or_default();
+        let cc = stream.map(|stream| socket::congestion_control(stream.as_fd())).transpose();
+        let cc = cc.map_err(failed)?;
         let subflows = self.subflows.reports(0); // it receives nothing: no bins
         let seen = self.half.seen(buffers, subflows, self.recorder.moved());
         let (reinjected_bytes, plain) = (self.reinjected_bytes, self.plain && self.job.mptcp);
@@ -513,13 +554,14 @@ impl<'a> Sender<'a> {
             samples,
             late_ns,
             delays_ns: self.incoming.as_ref().map_or(&[][..], Incoming::delays),
+            strangers: self.strangers,
             seen,
         });
         Ok(())
     }
 }
 
-/// Bytes that are sent in front of the payload.
+/// Bytes that an opener sends in front of the payload.
 fn token_bytes(job: &Job) -> u64 {
     job.token.map_or(0, |_| TOKEN_BYTES as u64)
 }

@@ -34,6 +34,7 @@ fn the_token_comes_first() {
             r#""workload": {{"kind": "transfer", "bytes": {size}, "deadline_ns": 1}}, "token": "{digits}""#
         );
         let mut payload = Payload::new(&job(&goal));
+        payload.lead(&job(&goal));
         let mut sent = Vec::new();
         while !payload.next(u64::MAX).is_empty() {
             sent.extend_from_slice(payload.next(u64::MAX));
@@ -56,6 +57,7 @@ fn no_message_is_split() {
     };
     for bytes in [200, 1_000, WRITE_BYTES as u64] {
         let mut payload = Payload::new(&job(&goal(bytes)));
+        payload.lead(&job(&goal(bytes)));
         payload.advance(TOKEN_BYTES);
         for message in 0..4_000 {
             assert_eq!(payload.next(bytes).len() as u64, bytes, "{message} of {bytes}");
@@ -65,6 +67,7 @@ fn no_message_is_split() {
     }
     let large = 2 * WRITE_BYTES as u64 + 3;
     let mut payload = Payload::new(&job(&goal(large)));
+    payload.lead(&job(&goal(large)));
     payload.advance(TOKEN_BYTES);
     assert_eq!(payload.next(large).len(), WRITE_BYTES);
 }
