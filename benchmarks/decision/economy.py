@@ -23,8 +23,9 @@ seen the same: on the development networks that was better for the throughput, a
 all. The sweep and halving have to know their time in advance, and are replayed for every one.
 
 The prior is the grid's means times errors like those of the simulator against kernels (`misjudged`), the
-wrong one the same with the ranks of the arms reversed. The learnt prior is what `mptune optimise
---learnt-prior` has (`learning.py` makes it), and its wrong one likewise. --small replays on grids of a
+stated one the same with its error known, the wrong one the same with the ranks of the arms reversed. The
+learnt prior is what `mptune optimise --learnt-prior` has (`learning.py` makes it), and its wrong one
+likewise. *Ending early* does the first trial of each configuration, as there. --small replays on grids of a
 sixteenth of the trials, for more networks; there marks end at 780 s.
 
 --claims replays the adaptive strategy alone, with each prior, without a limit until it is certain, and counts
