@@ -25,8 +25,8 @@ all. The sweep and halving have to know their time in advance, and are replayed 
 The prior is the grid's means times errors like those of the simulator against kernels (`misjudged`), the
 stated one the same with its error known, the wrong one the same with the ranks of the arms reversed. The
 learnt prior is what `mptune optimise --learnt-prior` has (`learning.py` makes it), and its wrong one
-likewise. *Ending early* does the first trial of each configuration, as there. --small replays on grids of a
-sixteenth of the trials, for more networks; there marks end at 780 s.
+likewise. With *ending early* the first trial of each configuration ends early, as there. --small replays on
+grids of a sixteenth of the trials, for more networks; there marks end at 780 s.
 
 --claims replays the adaptive strategy alone, with each prior, without a limit until it is certain, and counts
 how often it is wrong; and compares how much longer it expected to need, after 780 s, with what it needed.

@@ -1,8 +1,8 @@
 //! How a half gets the connection: it opens it, or accepts it.
 //!
-//! The sender of the payload opens it, unless a client asks in the workload and the receiver is told to be the opener, as
-//! clients are. The opener's first bytes are the job's token, by which the acceptor knows the connection. Not here: what
-//! the halves do with it.
+//! The sender of the payload opens it. Where the workload has a client, the receiver may be told to open it instead. The
+//! opener's first bytes are the job's token, by which the acceptor knows the connection. Not here: what the halves do
+//! with it.
 
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};

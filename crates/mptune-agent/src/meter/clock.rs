@@ -4,8 +4,8 @@
 //! takes another one-way delay until the acceptor accepts. So the call was made `handshake` plus one
 //! one-way delay before that. Both ends have measured a round trip with the answer in it (RFC 6298 3):
 //! the opener's begins with the request, the acceptor's ends with the acknowledgement. The answer is
-//! taken to need half the shorter one, and the acknowledgement the rest of the acceptor's: what delays
-//! either of the two ways to the acceptor once is told apart. If one end has no measurement, the
+//! taken to need half the shorter one, and the acknowledgement the rest of the acceptor's, so that one
+//! late request or acknowledgement spoils nothing. If one end has no measurement, the
 //! delay is half the other's. The error is half the difference of the two one-way delays in the
 //! handshake: zero if they are equal, never more than half the round-trip time.
 

@@ -244,7 +244,7 @@ impl AcceptorConfig {
     }
 }
 
-/// What the receiver has to say tells the sender's connection from those of strangers, so only a client opens one.
+/// A receiver has data to send, which its token leads, only if it is a client: no other may open the connection.
 fn check_opener(job: &Job, opener: Side) -> Result<(), Error> {
     if opener == Side::Sender || job.workload.purpose().is_some() {
         return Ok(());
