@@ -203,7 +203,9 @@ impl<'a> Receiver<'a> {
             return false;
         }
         let handshake_ns = self.half.now_ns();
-        let handshake = Handshake { handshake_ns, rtt_ns: self.handshake_rtt_ns(stream) };
+        let initial = socket::initial_for(self.job, stream);
+        let rtt_ns = initial.map_or(0, |flow| flow.tcp.srtt_ns);
+        let handshake = Handshake { handshake_ns, rtt_ns };
         beginning::tell_connected(&mut self.half, handshake, stream);
         self.clock = Clock::of_opener(handshake);
         self.progress_ns = handshake_ns;
@@ -211,13 +213,6 @@ impl<'a> Receiver<'a> {
             asking.begin(handshake_ns, self.job.token.as_ref().map_or(&[], |token| token));
         }
         true
-    }
-
-    /// The round-trip time of the handshake; 0 if it is not known.
-    fn handshake_rtt_ns(&self, stream: &TcpStream) -> u64 {
-        let statistics = socket::statistics_for(self.job, stream).ok();
-        let initial = statistics.and_then(|statistics| statistics.initial());
-        initial.map_or(0, |flow| flow.tcp.srtt_ns)
     }
 
     /// The connection; none if ordered to stop before one arrived.
@@ -234,8 +229,7 @@ impl<'a> Receiver<'a> {
     /// The clock runs from when the connection was accepted.
     fn begin(&mut self, chosen: Chosen) -> TcpStream {
         let Chosen { stream, accepted_ns } = chosen;
-        let statistics = socket::statistics_for(self.job, &stream).ok();
-        let initial = statistics.and_then(|statistics| statistics.initial());
+        let initial = socket::initial_for(self.job, &stream);
         // The round-trip time of the handshake is the only one this end ever measures.
         let rtt_ns = initial.map_or(0, |flow| flow.tcp.srtt_ns);
         if let Some(flow) = initial.filter(|_| self.job.token.is_some()) {

@@ -301,8 +301,7 @@ impl<'a> Sender<'a> {
     /// Its clock counts from the client's `connect` call.
     fn begin(&mut self, chosen: Chosen, handshake: Option<Handshake>) -> TcpStream {
         let Chosen { stream, accepted_ns } = chosen;
-        let statistics = socket::statistics_for(self.job, &stream).ok();
-        let initial = statistics.and_then(|statistics| statistics.initial());
+        let initial = socket::initial_for(self.job, &stream);
         let mut clock = Clock::new(accepted_ns, initial.map_or(0, |flow| flow.tcp.srtt_ns));
         handshake.into_iter().for_each(|report| clock.align(report));
         self.half.begin_load();

@@ -193,6 +193,11 @@ pub fn statistics_for(job: &Job, stream: &TcpStream) -> Result<Statistics, NoSta
     }
 }
 
+/// The initial subflow of a job's connection; none if there are no statistics of it.
+pub fn initial_for(job: &Job, stream: &TcpStream) -> Option<SubflowInfo> {
+    statistics_for(job, stream).ok().and_then(|statistics| statistics.initial())
+}
+
 /// `MPTCP_INFO`. A connection that became plain TCP passes the request on to TCP, which has no
 /// such option (net/mptcp/sockopt.c, `mptcp_getsockopt`).
 fn connection_info(stream: &TcpStream) -> Result<MptcpInfo, NoStatistics> {
