@@ -25,25 +25,8 @@ from mptune.topology import Topology
 
 #: Seconds at which answers are noted; the strategy's part of 1 % of MPCOA's 6480 trials of 30 s; the most.
 MARKS = (
-    84,
-    126,
-    168,
-    231,
-    300,
-    378,
-    450,
-    600,
-    780,
-    972,
-    1134,
-    1296,
-    1470,
-    1650,
-    1944,
-    2300,
-    2700,
-    3300,
-    3888,
+    *(22, 33, 44, 55, 66, 84, 105, 126, 147, 168, 200, 231, 265, 300, 340, 378, 414, 450, 520, 600, 690, 780),
+    *(972, 1134, 1296, 1470, 1650, 1944, 2300, 2700, 3300, 3888),
 )
 MAIN = 1650
 MOST = MARKS[-1]
@@ -70,10 +53,11 @@ class Contestant(NamedTuple):
     Attributes
     ----------
     make : a player.
-    prior : "", "prior", "wrong prior", "learnt prior" or "wrong learnt prior".
+    prior : "", "prior", "stated prior" (one whose error is known), "wrong prior", "learnt prior" or "wrong
+        learnt prior".
     anytime : whether it can be asked at any time; else it is replayed for each.
     slow : whether it thinks for long.
-    ending : whether its trials are ended early.
+    ending : whether the first trials of its configurations end early, as `mptune optimise` has them.
     peer : which needs packages.
     """
 
@@ -112,6 +96,9 @@ CONTESTANTS: dict[str, Contestant] = {
     "adaptive, learnt prior": Contestant(adaptive, prior="learnt prior"),
     "adaptive, wrong learnt prior": Contestant(adaptive, prior="wrong learnt prior"),
     "adaptive, ending early": Contestant(adaptive, ending=True),
+    "adaptive, prior, ending early": Contestant(adaptive, prior="prior", ending=True),
+    "adaptive, stated prior, ending early": Contestant(adaptive, prior="stated prior", ending=True),
+    "adaptive, learnt prior, ending early": Contestant(adaptive, prior="learnt prior", ending=True),
     "oracle": Contestant(oracle),
     "even grid": Contestant(planned(_replay.spread), anytime=False),
     "random": Contestant(planned(_replay.at_random)),
@@ -185,6 +172,8 @@ def prior(name: str, topology: Topology, known: Grid, truth: Truth, seed: int) -
     expected = _replay.misjudged(truth.means, known, seed)
     if name == "wrong prior":
         return Prior(_replay.reversed_ranks(expected))
+    if name == "stated prior":
+        return Prior(expected, _replay.MISJUDGED)
     return Prior(expected) if name else Prior()
 
 
