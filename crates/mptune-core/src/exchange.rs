@@ -2,8 +2,9 @@
 //!
 //! The two directions of a TCP connection have windows, losses and timers of their own, so each is a connection here.
 //! Of their interaction, what arrived is acknowledged on the subflows on which a program's data leave at once: whoever
-//! writes next finds it acknowledged. Left out are that such ACKs need no packets of their own, that data acknowledge which
-//! leave later, and one handshake in place of two at the same time.
+//! writes next finds it acknowledged. The client opens both, so that the server's subflows are in the order in which they
+//! joined. Left out are that such ACKs need no packets of their own, that data acknowledge which
+//! leave later, and one handshake of each subflow in place of two at the same time.
 
 use crate::transport::Transport;
 use crate::units::{Bytes, NEVER, Nanos};
@@ -19,6 +20,8 @@ pub(crate) struct Exchange {
     requests: usize,
     client: Client,
     begun: bool,
+    /// The client may open further subflows.
+    joined: bool,
     /// Requests to be made, in order of time.
     planned: VecDeque<Ask>,
     /// Responses to the requests that are on their way, in their order.
@@ -39,6 +42,7 @@ impl Exchange {
             requests: request_number,
             client: Client::new(purpose),
             begun: false,
+            joined: false,
             planned: [].into(),
             owed: [].into(),
             request_ends: Ends::default(),
@@ -56,12 +60,16 @@ impl Exchange {
     ) {
         let now = io.now;
         if !self.begun {
-            let open = [self.responses, self.requests];
-            if !open.iter().all(|&number| connections[number].is_open()) {
+            // The client opens both connections, and asks as soon as its own is there.
+            if !connections[self.requests].is_open() {
                 return;
             }
             self.begun = true;
             self.client.begin(now, &mut self.planned);
+        }
+        if !self.joined && connections[self.requests].is_fully_established() {
+            self.joined = true;
+            connections[self.responses].on_peer_established(io);
         }
         while self.request_ends.take(connections[self.requests].series().total()) {
             let Some(response) = self.owed.pop_front() else { break };

@@ -88,6 +88,7 @@ impl<T: Transport> Simulation<T> {
     /// A client and a server from now on, on the connections of the responses and of the requests.
     pub fn exchange(&mut self, purpose: Arc<dyn Purpose>, connections: [usize; 2]) {
         self.take_part(Part::Exchange(self.exchanges.len()), connections);
+        self.connections[connections[0]].accept();
         self.exchanges.push(Exchange::new(purpose, connections));
     }
 

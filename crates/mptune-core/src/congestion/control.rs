@@ -135,6 +135,9 @@ pub struct Peer {
     pub held: bool,
     /// It has made no progress since its last RTO.
     pub timed_out: bool,
+    /// Place among the subflows of a connection that the peer opened: they are in the order in which they joined, all others
+    /// in that of their numbers (Linux `conn_list`).
+    pub rank: u32,
 }
 
 /// The subflows of a connection as a controller sees them: `all[me]` is its own.

@@ -89,6 +89,11 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
+    /// The data receiver opens the connection: it is a client that asks.
+    pub fn receiver_opens(&self) -> bool {
+        self.workload.purpose().is_some() && !self.reversed
+    }
+
     /// Payload bytes of a full segment: under Linux accounting options take up some of them.
     pub fn full_segment(&self) -> u32 {
         match self.accounting {

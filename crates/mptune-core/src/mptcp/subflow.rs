@@ -20,7 +20,8 @@ const HANDSHAKE_RETRIES: u32 = 6;
 pub enum Phase {
     /// SYN sent.
     SynSent,
-    /// SYN/ACK of an MP_JOIN answered, waiting for confirmation (RFC 8684 section 3.2).
+    /// SYN/ACK of an MP_JOIN answered, waiting for confirmation (RFC 8684 section 3.2); or any SYN/ACK of a subflow that the
+    /// data receiver opens, waiting for the data sender to hear of it.
     JoinAckSent,
     /// Data may be sent.
     Established,
@@ -100,6 +101,10 @@ pub struct Subflow {
     pub penalised_at: Nanos,
     /// Payload bytes that it delivered first.
     pub series: Series,
+    /// Place among the subflows that the peer opened ([`crate::congestion::Peer::rank`]).
+    pub rank: u32,
+    /// The last SYN/ACK left, if the data sender accepts the subflow.
+    pub answered_at: Nanos,
     /// The newest timestamp from the data receiver (Linux `ts_recent`).
     pub newest_stamp: u16,
     /// Its receive memory, under Linux accounting.
@@ -150,6 +155,8 @@ impl Subflow {
             deferred: false,
             beat_at: NEVER,
             penalised_at: 0,
+            rank: 0,
+            answered_at: 0,
             newest_stamp: 0,
             series,
             memory: SubflowMemory::default(),

@@ -62,6 +62,15 @@ pub trait Transport: Debug + Sized {
     /// Its data receiver is at the network's sending site.
     fn is_reversed(&self) -> bool;
 
+    /// Its data receiver opens it, before anything has happened.
+    fn accept(&mut self);
+
+    /// Data of it were acknowledged.
+    fn is_fully_established(&self) -> bool;
+
+    /// The data receiver, which opened it, knows that the peer answers: it may open further subflows.
+    fn on_peer_established(&mut self, io: &mut Io<Self::Packet, Self::Timer>);
+
     /// It is established, and its program can send.
     fn is_open(&self) -> bool;
 

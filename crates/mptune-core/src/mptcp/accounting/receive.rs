@@ -61,7 +61,10 @@ impl ReceiveBuffer {
             Accounting::Payload => Self::Payload(PayloadWindow::new(options)),
             Accounting::Linux(release) => {
                 let rules = options.protocol.rules();
-                let memory = rules.receive_memory(options.buffer_mode, bytes, full);
+                let mut memory = rules.receive_memory(options.buffer_mode, bytes, full);
+                if options.receiver_opens() {
+                    memory.open_scaled();
+                }
                 Self::Linux(Box::new(memory.of_release(release)))
             }
         }

@@ -1,5 +1,5 @@
 //! Handshakes: MP_CAPABLE on the initial subflow, MP_JOIN with its four packets on the others (RFC 8684 sections 3.1 and
-//! 3.2), and their retransmission.
+//! 3.2), and their retransmission. The data sender opens the subflows; where it is a server, its client does.
 
 use super::Connection;
 use crate::mptcp::echoes::stamp;
@@ -52,13 +52,14 @@ impl Connection {
         let subflow = &mut self.subflows[id];
         subflow.on_handshake_sent(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
-        self.send_forward(io, id, content);
+        self.send_of_opener(io, id, content);
     }
 
-    fn send_forward(&self, io: &mut Io, id: SubflowId, content: Content) {
+    fn send_of_opener(&self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
-        io.send(subflow.there, self.handshake_size(id, &content), packet);
+        let way = if self.accepts { subflow.back } else { subflow.there };
+        io.send(way, self.handshake_size(id, &content), packet);
     }
 
     /// The initial subflow, too, joins when its address is restored.
@@ -76,8 +77,8 @@ impl Connection {
         let subflow = &mut self.subflows[id];
         subflow.newest_stamp = stamp(self.timing.clock.time(io.now));
         let packet = Packet { flow: subflow.flow, content };
-        let back = subflow.back;
-        io.send(back, self.handshake_size(id, &content), packet);
+        let way = if self.accepts { subflow.there } else { subflow.back };
+        io.send(way, self.handshake_size(id, &content), packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId, copy: u32) {
@@ -92,8 +93,59 @@ impl Connection {
             self.subflows[id].phase = Phase::JoinAckSent;
             self.send_handshake(io, id, Content::JoinAck);
         } else {
-            self.send_forward(io, id, Content::HandshakeAck);
+            self.send_of_opener(io, id, Content::HandshakeAck);
             self.on_established(io, id);
+        }
+    }
+
+    /// The data receiver has asked for a subflow.
+    pub(super) fn on_syn(&mut self, io: &mut Io, id: SubflowId, copy: u32) {
+        self.subflows[id].answered_at = io.now;
+        self.send_handshake_reply(io, id, Content::SynAck(copy));
+    }
+
+    /// The data receiver, which asked for a subflow, has its answer.
+    pub(super) fn on_answer(&mut self, io: &mut Io, id: SubflowId, copy: u32) {
+        let subflow = &mut self.subflows[id];
+        if subflow.phase != Phase::SynSent {
+            return;
+        }
+        let rtt = subflow.on_handshake_answered(io.now, copy);
+        subflow.receiver.note_rtt(rtt.unwrap_or(0));
+        subflow.phase = Phase::JoinAckSent;
+        if self.joins(id) {
+            self.receiver.on_joined(&mut self.subflows[id]);
+            self.send_handshake(io, id, Content::JoinAck);
+        } else {
+            self.receiver.on_established(io.now);
+            self.send_handshake(io, id, Content::HandshakeAck);
+        }
+    }
+
+    /// The data sender, which accepts a subflow, hears that its answer has arrived: it may send.
+    pub(super) fn on_accepted(&mut self, io: &mut Io, id: SubflowId) {
+        let joins = self.joins(id);
+        let subflow = &mut self.subflows[id];
+        if subflow.phase != Phase::JoinAckSent {
+            return;
+        }
+        let rtt = io.now - subflow.answered_at;
+        subflow.on_handshake_answered(io.now, 1);
+        subflow.sender.on_established(io.now, Some(rtt));
+        subflow.rank = self.joined;
+        self.joined += 1;
+        if joins {
+            self.send_handshake_reply(io, id, Content::JoinConfirmed);
+        }
+        self.on_established(io, id);
+    }
+
+    /// The peer answered data of its opener: further subflows may join (RFC 8684 section 3.1).
+    pub(super) fn establish_fully(&mut self, io: &mut Io) {
+        if !self.fully_established {
+            self.fully_established = true;
+            self.report(io, Report::Established);
+            self.sample_later(io);
         }
     }
 

@@ -65,6 +65,10 @@ pub struct Connection {
     program: Option<Program>,
     /// Data goes from the receiver's site of the network to the sender's.
     reversed: bool,
+    /// The data receiver opens it and its subflows.
+    accepts: bool,
+    /// Subflows that have joined it since.
+    joined: u32,
 }
 
 impl Connection {
@@ -104,7 +108,14 @@ impl Connection {
             sampling,
             program,
             reversed: options.reversed,
+            accepts: false,
+            joined: 0,
         }
+    }
+
+    /// The data receiver opens it and its subflows, unless its path manager goes by what the data sender sees.
+    pub(super) fn accept(&mut self) {
+        self.accepts = self.sampling.is_none();
     }
 
     /// Payload bytes of a full segment.

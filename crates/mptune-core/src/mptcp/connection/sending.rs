@@ -29,10 +29,8 @@ impl Connection {
         if progress.delivered > 0 && subflow.timed_out {
             self.on_recovered(io, id);
         }
-        if !self.fully_established {
-            self.fully_established = true;
-            self.report(io, Report::Established);
-            self.sample_later(io);
+        if !self.accepts {
+            self.establish_fully(io);
         }
         self.sender.pace(io.now, &mut self.subflows, id);
         self.send_from(io, id);

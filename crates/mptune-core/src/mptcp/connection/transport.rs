@@ -24,6 +24,7 @@ impl Transport for Connection {
     fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match &packet.content {
             Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
+            Content::SynAck(copy) if self.accepts => self.on_answer(io, id, *copy),
             Content::Syn(copy) => self.send_handshake_reply(io, id, Content::SynAck(*copy)),
             Content::JoinAck => self.on_join(io, id),
             Content::HandshakeAck => self.receiver.on_established(io.now),
@@ -35,6 +36,8 @@ impl Transport for Connection {
     fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match &packet.content {
             Content::Ack(ack) => self.on_ack(io, id, ack),
+            Content::Syn(copy) if self.accepts => self.on_syn(io, id, *copy),
+            Content::HandshakeAck | Content::JoinAck if self.accepts => self.on_accepted(io, id),
             Content::SynAck(copy) => self.on_syn_ack(io, id, *copy),
             Content::JoinConfirmed => self.on_join_confirmed(io, id),
             Content::Syn(_) | Content::HandshakeAck | Content::JoinAck | Content::Data(_) => {}
@@ -77,11 +80,29 @@ impl Transport for Connection {
         self.reversed
     }
 
+    fn accept(&mut self) {
+        Self::accept(self);
+    }
+
+    fn is_fully_established(&self) -> bool {
+        self.fully_established
+    }
+
+    fn on_peer_established(&mut self, io: &mut Io) {
+        if self.accepts {
+            self.establish_fully(io);
+        }
+    }
+
     fn is_open(&self) -> bool {
         self.is_begun()
     }
 
     fn offer(&mut self, io: &mut Io, bytes: Bytes) {
+        if self.accepts && !self.is_begun() {
+            // A server answers a request, which took the place of a lost end of its handshake.
+            self.on_accepted(io, 0);
+        }
         self.offer_now(io, bytes);
     }
 

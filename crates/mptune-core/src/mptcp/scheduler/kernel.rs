@@ -112,9 +112,10 @@ impl Paces {
             if *pace == 0.0 {
                 *pace = pacing_rate(subflow);
             }
-            (*pace > 0.0).then(|| (subflow.memory / *pace, id))
+            (*pace > 0.0).then(|| (subflow.memory / *pace, subflow.rank, id))
         });
-        waits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
+        // Of equal ones the first in the list: idle subflows all wait for nothing.
+        waits.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))).map(|(_, _, id)| id)
     }
 
     /// Adds a burst to the average, weighted by its length against that of the queue before it.

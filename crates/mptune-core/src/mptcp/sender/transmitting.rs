@@ -192,6 +192,7 @@ impl DataSender {
                 f64::from(peer.outstanding) + subflow.queue.packets() as f64 * self.overhead;
         }
         peer.timed_out = subflow.timed_out;
+        peer.rank = subflow.rank;
         if let Some(paces) = &self.scheduling.paces {
             paces.apply(id, peer);
         }

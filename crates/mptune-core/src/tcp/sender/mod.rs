@@ -328,6 +328,7 @@ impl Sender {
             delivers: self.delivery_rate().unwrap_or(0.0),
             held: false,
             timed_out: false,
+            rank: 0,
         }
     }
 

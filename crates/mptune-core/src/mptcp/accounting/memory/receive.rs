@@ -183,6 +183,12 @@ impl ReceiveMemory {
         memory
     }
 
+    /// The receiver opens the connection: the end of its handshake offers the window with its scale, where a SYN/ACK has none
+    /// (Linux `tcp_create_openreq_child`, `mptcp_sk_clone_init`).
+    pub fn open_scaled(&mut self) {
+        self.edge = self.edge.max(self.scaled(self.first_window())).min(self.rest_window());
+    }
+
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
     /// memory minus a segment.
     fn first_window(&self) -> Bytes {

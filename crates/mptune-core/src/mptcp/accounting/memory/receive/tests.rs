@@ -274,6 +274,20 @@ fn the_smallest_buffer_offers_a_window_again_once_it_is_read() {
 }
 
 #[test]
+fn a_client_offers_its_window_with_its_scale_from_its_handshake_on() {
+    let (answered, mut opened) = (fixed(1024 * KIB), fixed(1024 * KIB));
+    opened.open_scaled();
+    // The 16 bits of a SYN/ACK; half of the 2 MiB that the kernel makes of it, less a segment.
+    assert_eq!(answered.edge(), 65_535);
+    assert_eq!(opened.edge(), opened.scaled(opened.first_window()));
+    assert!(opened.edge() > 1024 * KIB - 2 * 1448, "{}", opened.edge());
+    // A small one needs no scale.
+    let (answered, mut opened) = (fixed(16 * KIB), fixed(16 * KIB));
+    opened.open_scaled();
+    assert!(opened.edge() >= answered.edge() && opened.edge() <= opened.rest_window());
+}
+
+#[test]
 fn growing_memory_is_what_the_window_needs_and_no_more_than_the_limit() {
     let mut memory = growing(400_000);
     assert_eq!((memory.limit(), memory.shift), (131_072, 7));
