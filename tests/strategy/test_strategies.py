@@ -95,6 +95,38 @@ def test_after_an_interruption_it_goes_on_with_the_same_trials(name, batch):
             assert again.verdict() == verdict
 
 
+def foreseen_share(name: str, asked: Question, world: World, most: int) -> float:
+    """Share of the trials that were foreseen before they were asked for."""
+    strategy, foreseen, right, done = create(name, asked), set[Ask](), 0, 0
+    while batch := strategy.ask():
+        right += sum(ask in foreseen for ask in batch)
+        done += len(batch)
+        after = strategy.foreseen(batch, most)
+        assert len(after) <= most
+        assert not set(after) & set(batch)
+        foreseen.update(after)
+        strategy.tell([Told(ask, world(asked.arms[ask.arm], ask.size, ask.run)) for ask in batch])
+    return right / done
+
+
+def test_grid_foresees_all_but_its_first_batch():
+    asked = question("a", "b", batch=4)
+    assert foreseen_share("grid", asked, lambda *_: 1.0, 4) == 1 - 4 / (2 * len(BUFFERS) * 4)
+
+
+def test_adaptive_foresees_a_third_of_its_trials_and_asks_for_the_same_ones():
+    world = rising({"a": (100.0, 400 * KIB), "b": (90.0, 200 * KIB), "c": (60.0, 100 * KIB)}, noise=0.05)
+    asked = question("a", "b", "c", batch=4, runs=12, budget_s=None)
+    guessed = foreseen_share("adaptive", asked, world, 4)
+    assert guessed > 1 / 3
+    strategy, done = create("adaptive", asked), list[Ask]()
+    while batch := strategy.ask():
+        strategy.foreseen(batch, 8)
+        strategy.tell([Told(ask, world(asked.arms[ask.arm], ask.size, ask.run)) for ask in batch])
+        done += batch
+    assert done == play("adaptive", asked, world)[0]
+
+
 def test_grid_is_arm_by_arm_buffer_by_buffer_run_by_run():
     asked = question("reno", "cubic", runs=2, budget_s=None, batch=7)
     done, verdict = play("grid", asked, WORLD)

@@ -15,11 +15,14 @@ from mptune.optimisation.reached import Reached, Step, percent_certain, telling
 from mptune.runner.planning import plan_run
 from mptune.runner.running import Advance
 from mptune.strategy import Arm, Ask, Question, Strategy, Told, Verdict, create
-from mptune.trial import Combination, Record, Workload
+from mptune.trial import Combination, PlannedTrial, Record, Workload
 from mptune.units import format_size
 
 #: Most rounds in which neighbours of the best arms join, or buffers beyond the ends.
 _WIDENED = 8
+
+#: Trials that are foreseen, for each that may run at once, and at most: the later ones are mostly wrong.
+_FORESEEN, _MOST_FORESEEN = 2, 2 * BATCH
 
 
 class Sought(Protocol):
@@ -130,7 +133,11 @@ class Search:
     def __init__(self, job: Job, budget: Budget, sought: Sought) -> None:
         self._job, self.budget, self._sought = job, budget, sought
         self._predictor = _predictor(job, sought)
+        self._runner = job.runner
         self._known: list[_Measured] = []
+        #: What is measured now, for which strategy, and all trials that were asked for or foreseen.
+        self._asked: tuple[Strategy, Sequence[Ask]]
+        self._plans: dict[tuple[Combination, int, int], PlannedTrial] = {}
         self._spent_s = 0.0
         self._ended = "certain"
         self.steps: list[Step] = []
@@ -146,8 +153,20 @@ class Search:
         if predictor is not None and predictor.takes_time:
             with self._job.phase("prediction") as progress:
                 predictor.rows(sought.arms(), sought.buffers, progress)
-        with self._job.phase("sweep") as progress, telling(self.steps):
+        with (
+            self._job.phase("sweep") as progress,
+            telling(self.steps),
+            self._job.runner.ahead(self._foresee) as self._runner,
+        ):
             self._ask(progress)
+        self._runner = self._job.runner
+
+    def _foresee(self) -> list[PlannedTrial]:
+        """Trials that are likely to be asked for after those that run now."""
+        strategy, asked = self._asked
+        most = min(_FORESEEN * self._job.runner.at_once, _MOST_FORESEEN)
+        foreseen = strategy.foreseen(asked, most)
+        return [self._planned(*self._place(ask), ask.run) for ask in foreseen]
 
     def _ask(self, progress: Advance | None) -> None:
         for _ in range(_WIDENED + 1):
@@ -235,26 +254,34 @@ class Search:
 
     def _measure(self, strategy: Strategy, asked: Sequence[Ask], progress: Advance | None = None) -> None:
         """Trials of what was asked for, of which the strategy is told."""
-        job, options, sought = self._job, self._job.options, self._sought
-        places = [(sought.combinations[request.arm], sought.buffers[request.size]) for request in asked]
-        planned = [
-            plan_run(
-                job.topology,
-                job.configuration(combination, buffer_bytes).under(sought.workload(one.run)),
-                purpose="sweep",
-                run=one.run,
-                base_seed=options.seed,
-                round_=job.round_,
-            )
-            for one, (combination, buffer_bytes) in zip(asked, places, strict=True)
-        ]
+        places = [self._place(request) for request in asked]
+        planned = [self._planned(*place, one.run) for one, place in zip(asked, places, strict=True)]
+        self._asked = strategy, asked
         before = 0 if progress is not None else len(self._known)
-        given = job.runner.measure(planned, before=before, progress=progress)
+        given = self._runner.measure(planned, before=before, progress=progress)
         self.budget = self.budget.learnt(given)
         for question, (combination, buffer_bytes), record in zip(asked, places, given, strict=True):
             self._spent_s += self.budget.seconds(record)
             self._known.append(_Measured(combination, buffer_bytes, question.run, record, self._spent_s))
         strategy.tell(list(self._told(places)))
+
+    def _place(self, ask: Ask) -> tuple[Combination, int]:
+        """The configuration, combination and buffer, that was asked for."""
+        return self._sought.combinations[ask.arm], self._sought.buffers[ask.size]
+
+    def _planned(self, combination: Combination, buffer_bytes: int, run: int) -> PlannedTrial:
+        """The trial of a run; the very same object every time, by which a foreseen one is known."""
+        job, key = self._job, (combination, buffer_bytes, run)
+        if key not in self._plans:
+            self._plans[key] = plan_run(
+                job.topology,
+                job.configuration(combination, buffer_bytes).under(self._sought.workload(run)),
+                purpose="sweep",
+                run=run,
+                base_seed=job.options.seed,
+                round_=job.round_,
+            )
+        return self._plans[key]
 
     def _left_s(self) -> float | None:
         """Seconds of the budget that are left for the search."""

@@ -7,13 +7,15 @@ are run. It knows no purpose and no statistics.
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from mptune._text import digits
-from mptune.runner.executors import Executor
+from mptune.runner.executors import Executor, Threads
+from mptune.runner.executors.ahead import Ahead
 from mptune.runner.running import Advance, reduce_trials
 from mptune.testbeds import Testbed
 from mptune.trial import Observation, PlannedTrial, Ran, Record
@@ -123,6 +125,23 @@ class TrialRunner(NamedTuple):
     def at_once(self) -> int:
         """Trials that run at once on a testbed where they do not disturb each other."""
         return self.workers or len(os.sched_getaffinity(0))
+
+    @contextmanager
+    def ahead(self, foresee: Callable[[], Iterable[PlannedTrial]]) -> Iterator["TrialRunner"]:
+        """A runner that runs trials before they are asked for, where only processor time is at stake.
+
+        Elsewhere the runner itself.
+
+        Parameters
+        ----------
+        foresee : as in `mptune.runner.executors.ahead.Ahead`.
+        """
+        is_here = self.executor is None or isinstance(self.executor, Threads)
+        if not is_here or not self.testbed.anywhere or self.testbed.pace is not None or self.at_once < 2:
+            yield self
+            return
+        with Ahead(self.workers, lambda: (planned.trial for planned in foresee())) as executor:
+            yield self._replace(executor=executor)
 
     def measure(
         self,

@@ -164,6 +164,10 @@ class Strategy(Protocol):
         """Trials to do next, at most the question's batch; empty at the end."""
         ...
 
+    def foreseen(self, asked: Sequence[Ask], most: int) -> Sequence[Ask]:
+        """Trials that it is likely to ask for after these, the likeliest first, so many at most: a guess."""
+        ...
+
     def tell(self, observations: Sequence[Told]) -> None:
         """Receive results of trials; also those of an earlier, interrupted run."""
         ...

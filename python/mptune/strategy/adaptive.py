@@ -7,6 +7,7 @@ answers and challengers drawn from the belief. It ends when the answer holds wit
 a smaller buffer is not in sight.
 """
 
+import copy
 import itertools
 import math
 from collections.abc import Sequence
@@ -96,6 +97,24 @@ class Adaptive:
             return self._proof(belief.choice, left) or self._steadier(belief)
         return self._again(belief) or self._telling(belief, left)
 
+    def foreseen(self, asked: Sequence[Ask], most: int) -> list[Ask]:
+        """What it would ask for if the trials asked for told nothing new."""
+        belief = self._believe()
+        if belief is None:
+            return []
+        if not self._is_certain(belief):
+            telling = self._telling(belief, len(asked) + most)
+            return [ask for ask in telling if ask not in asked][:most]
+        after = copy.copy(self)
+        after._runs, after._known = self._runs.copy(), self._known.copy()
+        asks: list[Ask] = []
+        more: Sequence[Ask] = asked
+        while more and len(asks) < most:
+            after._assume(more)
+            more = after._proof(belief.choice, most) or after._steadier(belief)
+            asks += more
+        return asks[:most]
+
     def verdict(self) -> Verdict | None:
         """The answer with the least expected regret."""
         belief = self._believe()
@@ -154,6 +173,13 @@ class Adaptive:
 
     def _spent_s(self) -> float:
         return math.fsum(map(self._question.cost, self._told.values()))
+
+    def _assume(self, asked: Sequence[Ask]) -> None:
+        """Count trials as done, with a value."""
+        for ask in asked:
+            place = self._place[ask.arm], ask.size
+            self._runs[place] += 1
+            self._known[place] += 1
 
     def _believe(self) -> "_Belief | None":
         """The belief; None as long as there is nothing to base it on."""

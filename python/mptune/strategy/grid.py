@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mptune.strategy._base import Ask, Odds, Question, Told, Verdict
 
@@ -16,14 +16,18 @@ class Grid:
 
     def ask(self) -> list[Ask]:
         """The next trials in order."""
+        return list(itertools.islice(self._left(), self._question.left(math.fsum(self._known.values()))))
+
+    def foreseen(self, asked: Sequence[Ask], most: int) -> list[Ask]:
+        """The trials after these."""
+        return list(itertools.islice((request for request in self._left() if request not in asked), most))
+
+    def _left(self) -> Iterator[Ask]:
+        """What is not done, in order."""
         question = self._question
         ranges = map(range, (len(question.arms), len(question.buffers), question.runs))
-        new = (
-            request
-            for request in itertools.starmap(Ask, itertools.product(*ranges))
-            if request not in self._known
-        )
-        return list(itertools.islice(new, question.left(math.fsum(self._known.values()))))
+        every = itertools.starmap(Ask, itertools.product(*ranges))
+        return (request for request in every if request not in self._known)
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what is done."""

@@ -1,6 +1,6 @@
 """Chart of differences between pairs, with their intervals."""
 
-from mptune.report.charts.style import Rows, Spec, base, horizontal, layered, tips
+from mptune.report.charts.style import Rows, Spec, base, either, horizontal, layered, tips
 
 #: Height of a pair and of the smallest chart, pixels.
 _ROW, _SMALLEST = 20, 60
@@ -22,10 +22,10 @@ def differences(rows: Rows) -> Spec:
     )
     layers = [
         base("zero").mark_rule(strokeDash=[4, 3], style="soft").encode(x=x("zero")),
-        place.mark_rule().encode(x=x("low_mbps"), x2="high_mbps:Q"),
+        place.mark_rule().encode(x=x("low_mbps"), x2=alt.X2("high_mbps:Q")),
         place.mark_point(filled=True, size=45, strokeWidth=1.5, color="#0072B2", stroke="#0072B2").encode(
             x=x("mean_mbps"),
-            fillOpacity=alt.condition("datum.differ == 'yes'", alt.value(1), alt.value(0)),
+            fillOpacity=either(alt.FillOpacityValue, "datum.differ == 'yes'", 1, 0),
             tooltip=tips(rows, "pair", "mean_mbps", "low_mbps", "high_mbps", "p", "differ"),
         ),
     ]

@@ -16,12 +16,16 @@ def course(rows: Rows, colours: Key, title: str, at_s: float | None, *, dashed: 
     at_s : where a line is drawn; None draws none.
     dashed : column of a second curve of each side; empty if there is none.
     """
+    import altair as alt
+
     low, high = rows[0]["t_s"], rows[-1]["t_s"]
     x = horizontal(_TIME, domain=[low, high], nice=False)
     y = vertical(title, zero=False)
     place = base("rows")
     layers = [
-        place.mark_area(opacity=0.25).encode(x=x("t_s"), y=y("low"), y2="high:Q", color=colours.colour()),
+        place.mark_area(opacity=0.25).encode(
+            x=x("t_s"), y=y("low"), y2=alt.Y2("high:Q"), color=colours.colour()
+        ),
         place.mark_line(strokeWidth=1.6).encode(x=x("t_s"), y=y("middle"), color=colours.colour()),
     ]
     if dashed:

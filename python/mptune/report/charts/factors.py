@@ -36,12 +36,14 @@ def by_buffer(rows: Rows, colours: Key, *, top: float) -> Spec:
     rows : column of `colours`, buffer_mib, mean_mbps, low_mbps, high_mbps.
     top : upper end of the throughput axis, Mbit/s.
     """
+    import altair as alt
+
     x = horizontal(BUFFER, domainMin=0, nice=False)("buffer_mib")
     y = vertical(THROUGHPUT, domain=[0, top], nice=True)
     lines = base("rows").encode(x=x, color=colours.colour())
     means = tips(rows, colours.field, "buffer_mib", "mean_mbps", "low_mbps", "high_mbps")
     return layered(
-        lines.mark_rule().encode(y=y("low_mbps"), y2="high_mbps:Q", opacity=colours.opacity(0.6)),
+        lines.mark_rule().encode(y=y("low_mbps"), y2=alt.Y2("high_mbps:Q"), opacity=colours.opacity(0.6)),
         lines.mark_line().encode(y=y("mean_mbps"), strokeDash=colours.dash(), opacity=colours.opacity()),
         lines.mark_point(filled=True, size=30).encode(
             y=y("mean_mbps"), shape=colours.shape(), opacity=colours.opacity(), tooltip=means
@@ -70,7 +72,7 @@ def intervals(rows: Rows, colours: Key, *, down: str, title: str, zero: bool) ->
     tooltip = tips(rows, down, colours.field, "mean_mbps", "low_mbps", "high_mbps")
     return layered(
         place.mark_rule(strokeWidth=2).encode(
-            x=x("low_mbps"), x2="high_mbps:Q", opacity=colours.opacity(0.7)
+            x=x("low_mbps"), x2=alt.X2("high_mbps:Q"), opacity=colours.opacity(0.7)
         ),
         place.mark_point(filled=True, size=50).encode(
             x=x("mean_mbps"), shape=colours.shape(), opacity=colours.opacity(), tooltip=tooltip
@@ -87,11 +89,13 @@ def time_of_day(rows: Rows, colours: Key) -> Spec:
     ----------
     rows : column of `colours`, time_of_day_h, mean_mbps, min_mbps, max_mbps.
     """
+    import altair as alt
+
     x = horizontal("time of day (h)", domain=[0, 24], nice=False)("time_of_day_h")
     y = vertical(THROUGHPUT, zero=False, padding=12)
     place = base("rows").encode(x=x, color=colours.colour())
     return layered(
-        place.mark_rule().encode(y=y("min_mbps"), y2="max_mbps:Q", opacity=colours.opacity(0.45)),
+        place.mark_rule().encode(y=y("min_mbps"), y2=alt.Y2("max_mbps:Q"), opacity=colours.opacity(0.45)),
         place.mark_point(filled=True, size=30).encode(
             y=y("mean_mbps"),
             shape=colours.shape(),

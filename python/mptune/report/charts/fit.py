@@ -14,12 +14,14 @@ def curve(points: Rows, lines: Rows, colours: Key, x_title: str, y_title: str) -
     points : column of `colours`, x, y.
     lines : column of `colours`, x, mean, low, high, least, most (prediction limits); all limits may be None.
     """
+    import altair as alt
+
     x, y = horizontal(x_title, zero=False, nice=False)("x"), vertical(y_title, zero=False)
     colour = colours.colour()
     band = base("lines").mark_area()
     return layered(
-        band.encode(x=x, y=y("least"), y2="most:Q", color=colour, opacity=colours.opacity(_LIMITS)),
-        band.encode(x=x, y=y("low"), y2="high:Q", color=colour, opacity=colours.opacity(_BAND)),
+        band.encode(x=x, y=y("least"), y2=alt.Y2("most:Q"), color=colour, opacity=colours.opacity(_LIMITS)),
+        band.encode(x=x, y=y("low"), y2=alt.Y2("high:Q"), color=colour, opacity=colours.opacity(_BAND)),
         base("points")
         .mark_point(size=12, filled=True)
         .encode(x=x, y=y("y"), color=colour, opacity=colours.opacity(_OBSERVED)),

@@ -42,7 +42,9 @@ def in_rows(rows: Rows, title: str, sources: Key = SOURCES) -> Spec:
     place = base("rows").encode(y=alt.Y("name:N", sort=order, axis=axis))
     colour, shape = sources.colour(), sources.shape()
     layers = [
-        place.mark_rule().encode(x=x("low"), x2="high:Q", color=colour, opacity=sources.opacity(0.45)),
+        place.mark_rule().encode(
+            x=x("low"), x2=alt.X2("high:Q"), color=colour, opacity=sources.opacity(0.45)
+        ),
         place.mark_point(filled=True, size=45).encode(
             x=x("value"),
             color=colour,
@@ -62,6 +64,8 @@ def over_buffer(rows: Rows) -> Spec:
     ----------
     rows : buffer_mib, source, value_mbps, low_mbps, high_mbps.
     """
+    import altair as alt
+
     sizes = [row["buffer_mib"] for row in rows]
     ticks = round_sizes(sizes, FEW_STEPS)
     x = horizontal(LOG_BUFFER, values=ticks, type="log", nice=False, padding=8)("buffer_mib")
@@ -70,7 +74,7 @@ def over_buffer(rows: Rows) -> Spec:
     shown: Any = base("rows").encode(x=x, color=colour, opacity=opacity)
     layers = [
         shown.mark_line(strokeWidth=1.5).encode(y=y("value_mbps"), strokeDash=SOURCES.dash()),
-        shown.mark_rule().encode(y=y("low_mbps"), y2="high_mbps:Q"),
+        shown.mark_rule().encode(y=y("low_mbps"), y2=alt.Y2("high_mbps:Q")),
         shown.mark_point(filled=True, size=25).encode(
             y=y("value_mbps"),
             shape=SOURCES.shape(),

@@ -1,6 +1,17 @@
 """Chart of what an answer hangs on: one value below another, with the throughput at the ends of its range."""
 
-from mptune.report.charts.style import THROUGHPUT, Key, Rows, Spec, base, distinct, horizontal, layered, tips
+from mptune.report.charts.style import (
+    THROUGHPUT,
+    Key,
+    Rows,
+    Spec,
+    base,
+    distinct,
+    either,
+    horizontal,
+    layered,
+    tips,
+)
 
 #: Height of a value with its two lines of text, pixels.
 _ROW = 36
@@ -33,14 +44,14 @@ def sensitivity(rows: Rows, stated_mbps: float, colours: Key) -> Spec:
     layers = [
         base("stated").mark_rule(strokeDash=[4, 3], style="soft").encode(x=x("stated_mbps")),
         place.mark_rule(strokeWidth=2).encode(
-            x=x("stated_mbps"), x2="throughput_mbps:Q", opacity=colours.opacity(0.4)
+            x=x("stated_mbps"), x2=alt.X2("throughput_mbps:Q"), opacity=colours.opacity(0.4)
         ),
         place.mark_point(filled=True, size=90, strokeWidth=1.5).encode(
             x=x("throughput_mbps"),
             color=colours.colour(),
             stroke=colours.stroke(),
-            shape=alt.condition("datum.largest", alt.value("triangle-up"), alt.value("triangle-down")),
-            fillOpacity=alt.condition("datum.changes", alt.value(1), alt.value(0)),
+            shape=either(alt.ShapeValue, "datum.largest", "triangle-up", "triangle-down"),
+            fillOpacity=either(alt.FillOpacityValue, "datum.changes", 1, 0),
             opacity=colours.opacity(),
             tooltip=tooltip,
         ),

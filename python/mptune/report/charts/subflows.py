@@ -9,6 +9,7 @@ from mptune.report.charts.style import (
     Spec,
     base,
     distinct,
+    either,
     horizontal,
     layered,
     tips,
@@ -35,12 +36,12 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
     x = horizontal("impact factor, share of the throughput", nice=False, padding=8, **limits)
     place = _subflow_by_subflow(rows, colours, "path")
     tooltip = tips(rows, "path", colours.field, "mean", "min", "max", "q10", "q90")
-    filled = alt.condition("datum.carries_data", alt.value(1), alt.value(0))
+    filled = either(alt.FillOpacityValue, "datum.carries_data", 1, 0)
     layers = [
         base("zero").mark_rule(strokeDash=[4, 3], style="soft").encode(x=x("zero")),
-        place.mark_rule(clip=True).encode(x=x("min"), x2="max:Q", opacity=colours.opacity()),
+        place.mark_rule(clip=True).encode(x=x("min"), x2=alt.X2("max:Q"), opacity=colours.opacity()),
         place.mark_rule(strokeWidth=4, clip=True).encode(
-            x=x("q10"), x2="q90:Q", opacity=colours.opacity(0.5)
+            x=x("q10"), x2=alt.X2("q90:Q"), opacity=colours.opacity(0.5)
         ),
         place.mark_point(filled=True, size=34, strokeWidth=1.5, clip=True).encode(
             x=x("mean"),
@@ -62,14 +63,16 @@ def round_trips(rows: Rows, colours: Key) -> Spec:
     ----------
     rows : column of `colours`, subflow, smallest_rtt_ms, rtt_ms, min_rtt_ms, max_rtt_ms.
     """
+    import altair as alt
+
     x = horizontal("RTT (ms)", domainMin=0, nice=False, padding=8)
     place = _subflow_by_subflow(rows, colours, "subflow")
     tooltip = tips(rows, "subflow", colours.field, "smallest_rtt_ms", "rtt_ms", "min_rtt_ms", "max_rtt_ms")
     layers = [
         place.mark_rule(strokeWidth=4).encode(
-            x=x("smallest_rtt_ms"), x2="rtt_ms:Q", opacity=colours.opacity(0.35)
+            x=x("smallest_rtt_ms"), x2=alt.X2("rtt_ms:Q"), opacity=colours.opacity(0.35)
         ),
-        place.mark_rule().encode(x=x("min_rtt_ms"), x2="max_rtt_ms:Q", opacity=colours.opacity()),
+        place.mark_rule().encode(x=x("min_rtt_ms"), x2=alt.X2("max_rtt_ms:Q"), opacity=colours.opacity()),
         place.mark_tick(thickness=2, size=_ROW).encode(x=x("smallest_rtt_ms"), opacity=colours.opacity()),
         place.mark_point(filled=True, size=40).encode(
             x=x("rtt_ms"), shape=colours.shape(), opacity=colours.opacity(), tooltip=tooltip
@@ -85,12 +88,14 @@ def retransmissions(rows: Rows, colours: Key) -> Spec:
     ----------
     rows : column of `colours`, subflow, again_per_mb, min_again_per_mb, max_again_per_mb.
     """
+    import altair as alt
+
     x = horizontal("retransmitted segments per MB delivered", domainMin=0, nice=False, padding=8)
     place = _subflow_by_subflow(rows, colours, "subflow")
     tooltip = tips(rows, "subflow", colours.field, "again_per_mb", "min_again_per_mb", "max_again_per_mb")
     layers = [
         place.mark_rule().encode(
-            x=x("min_again_per_mb"), x2="max_again_per_mb:Q", opacity=colours.opacity(0.6)
+            x=x("min_again_per_mb"), x2=alt.X2("max_again_per_mb:Q"), opacity=colours.opacity(0.6)
         ),
         place.mark_point(filled=True, size=40).encode(
             x=x("again_per_mb"), shape=colours.shape(), opacity=colours.opacity(), tooltip=tooltip
@@ -123,13 +128,15 @@ def over_time(rows: Rows, colours: Key, *, top: float | None = None, height: int
     rows : column of `colours`, t_s, mean_mbps, min_mbps, max_mbps.
     top : upper end of the throughput axis, Mbit/s, where what is above ends; None leaves it to the data.
     """
+    import altair as alt
+
     x = horizontal(_TIME, nice=False)("t_s")
     limits: dict[str, Any] = {} if top is None else {"domain": [0, top], "nice": True}
     y = vertical(THROUGHPUT, **limits)
     lines = base("rows").encode(x=x, color=colours.colour())
     layers = [
         lines.mark_area(interpolate="step-after", clip=True).encode(
-            y=y("min_mbps"), y2="max_mbps:Q", opacity=colours.opacity(0.18)
+            y=y("min_mbps"), y2=alt.Y2("max_mbps:Q"), opacity=colours.opacity(0.18)
         ),
         lines.mark_line(strokeWidth=1.6, interpolate="step-after", clip=True).encode(
             y=y("mean_mbps"), strokeDash=colours.dash(), opacity=colours.opacity()
@@ -146,11 +153,13 @@ def rtts_over_time(rows: Rows, colours: Key, *, top: float) -> Spec:
     rows : column of `colours`, t_s, rtt_ms, min_rtt_ms, max_rtt_ms.
     top : upper end of the vertical axis, the same for all panels, ms.
     """
+    import altair as alt
+
     y = vertical("RTT (ms)", domain=[0, top], nice=True)
     lines = base("rows").encode(x=horizontal(_TIME, nice=False)("t_s"), color=colours.colour())
     layers = [
         lines.mark_area(interpolate="step-after").encode(
-            y=y("min_rtt_ms"), y2="max_rtt_ms:Q", opacity=colours.opacity(0.18)
+            y=y("min_rtt_ms"), y2=alt.Y2("max_rtt_ms:Q"), opacity=colours.opacity(0.18)
         ),
         lines.mark_line(strokeWidth=1.6, interpolate="step-after").encode(
             y=y("rtt_ms"), strokeDash=colours.dash(), opacity=colours.opacity()

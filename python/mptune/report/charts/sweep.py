@@ -55,6 +55,8 @@ def response(
     starts.
     sizes : smallest and largest buffer of a logarithmic axis, MiB; empty for a linear one.
     """
+    import altair as alt
+
     if sizes:
         domain = [min(sizes), max(sizes)]
         x = horizontal(
@@ -79,7 +81,9 @@ def response(
         layers.append(line.encode(strokeDash=colours.dash(), opacity=colours.opacity()))
     if points:
         spread = (
-            base("points").mark_rule(clip=True).encode(x=x, y=y("min_mbps"), y2="max_mbps:Q", color=colour)
+            base("points")
+            .mark_rule(clip=True)
+            .encode(x=x, y=y("min_mbps"), y2=alt.Y2("max_mbps:Q"), color=colour)
         )
         layers.append(spread.encode(opacity=colours.opacity(0.45)))
         means = base("points").mark_point(size=12 if len(points) > _MANY else 30, filled=True)
@@ -137,7 +141,7 @@ def single_runs(runs: Rows, boxes: Rows, colours: Key) -> Spec:
     layers = [
         place("boxes")
         .mark_rule(strokeWidth=_BOX)
-        .encode(x=x("q25_mbps"), x2="q75_mbps:Q", opacity=colours.opacity(0.3)),
+        .encode(x=x("q25_mbps"), x2=alt.X2("q75_mbps:Q"), opacity=colours.opacity(0.3)),
         place("boxes")
         .mark_tick(thickness=2, size=_BOX)
         .encode(x=x("median_mbps"), opacity=colours.opacity()),
@@ -182,5 +186,5 @@ def spread_bars(
         place.mark_rule(strokeWidth=4).encode(y=y(q10), y2=f"{q90}:Q"),
     ]
     if numbers:
-        layers.append(place.mark_text(dy=-7, fontSize=9).encode(y=y(high), text="label:N"))
+        layers.append(place.mark_text(dy=-7, fontSize=9).encode(y=y(high), text=alt.Text("label:N")))
     return layered(*layers, data={"rows": rows})

@@ -32,7 +32,7 @@ def systems(rows: Rows, colours: Key) -> Spec:
         tooltip=tips(rows, colours.field, "system"),
     )
     layers = [
-        drawn.mark_line(strokeWidth=2).encode(strokeDash=colours.dash(), order="step:Q"),
+        drawn.mark_line(strokeWidth=2).encode(strokeDash=colours.dash(), order=alt.Order("step:Q")),
         drawn.mark_point(filled=True, size=60),
     ]
     return layered(*layers, data={"rows": moved}, height=max(90, _ROW * (len(names) + 1)))

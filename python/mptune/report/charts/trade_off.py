@@ -49,7 +49,7 @@ def trade_off(
         ends = {"y": y("throughput_low_mbps"), "y2": "throughput_high_mbps:Q"}
         crosses.append(points.mark_rule().encode(**ends, x=size))
     layers = [
-        path.encode(color=alt.value("#999999") if steps is None else steps.colour()),
+        path.encode(color=alt.ColorValue("#999999") if steps is None else steps.colour()),
         *crosses,
         points.mark_point(size=50, filled=True).encode(
             x=size,
@@ -60,7 +60,7 @@ def trade_off(
         ),
         base("rows")
         .mark_text(dx=-9, dy=-9, align="right", fontSize=10)
-        .encode(x=size, y=throughput, text="percent:N"),
+        .encode(x=size, y=throughput, text=alt.Text("percent:N")),
     ]
     if choices:
         layers += ring("choices", size, throughput, below=False)

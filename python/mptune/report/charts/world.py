@@ -41,7 +41,7 @@ def world(
 
     def line(data: str, detail: str, **mark: Any) -> Any:
         drawn = base(data).mark_line(clip=True, **mark)
-        return drawn.encode(x=x, y=y, detail=f"{detail}:N", order="point:Q")
+        return drawn.encode(x=x, y=y, detail=alt.Detail(f"{detail}:N"), order=alt.Order("point:Q"))
 
     layers = [line("coasts", "coast", style="soft", strokeWidth=0.8, opacity=0.6)]
     if segments:
@@ -55,18 +55,24 @@ def world(
         )
     )
     if segments:
-        labels = base("segments").transform_filter("datum.label != ''").encode(x=x, y=y, text="label:N")
+        labels = (
+            base("segments").transform_filter("datum.label != ''").encode(x=x, y=y, text=alt.Text("label:N"))
+        )
         layers.append(labels.mark_text(dy=-12, clip=True))
     if routers:
         squares = base("routers").mark_point(shape="square", filled=True, size=45, style="soft", clip=True)
-        names = base("routers").mark_text(dy=14, fontSize=10, clip=True).encode(x=x, y=y, text="system:N")
+        names = (
+            base("routers")
+            .mark_text(dy=14, fontSize=10, clip=True)
+            .encode(x=x, y=y, text=alt.Text("system:N"))
+        )
         layers += [squares.encode(x=x, y=y, tooltip=tips(routers, "system", "place")), names]
     points = base("sites").mark_point(filled=True, size=110, opacity=1, clip=True)
     names = {"dy": -13, "fontWeight": "bold", "clip": True}
     layers += [
         points.encode(x=x, y=y, tooltip=tips(sites, "site")),
-        base("sites").mark_text(style="halo", **names).encode(x=x, y=y, text="site:N"),
-        base("sites").mark_text(**names).encode(x=x, y=y, text="site:N"),
+        base("sites").mark_text(style="halo", **names).encode(x=x, y=y, text=alt.Text("site:N")),
+        base("sites").mark_text(**names).encode(x=x, y=y, text=alt.Text("site:N")),
     ]
     data = {"coasts": coasts, "lines": lines, "sites": sites}
     data |= {name: rows for name, rows in (("segments", segments), ("routers", routers)) if rows}
