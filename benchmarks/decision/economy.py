@@ -194,13 +194,15 @@ def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
     figure.write_text(draw(points(cases)), encoding="utf-8")
     print(f"written to {figure}")
     if asked.write_docs:
-        docs.replace(PAGE, aside or "economy", markdown(COLUMNS, rows(cases, asked.mark)))
+        # Of another stack, only what is compared.
+        other = "" if asked.stack in (None, ["linux"]) else f" {asked.stack[0]}"
+        if not other:
+            docs.replace(PAGE, aside or "economy", markdown(COLUMNS, rows(cases, asked.mark)))
         if asked.small:
-            docs.replace(PAGE, "small, sooner", markdown(*sooner(cases, asked.mark)))
+            docs.replace(PAGE, f"small{other}, sooner", markdown(*sooner(cases, asked.mark)))
         if not asked.kernel:
-            docs.replace(
-                PAGE, "small, targets" if asked.small else "targets", markdown(*targets(cases, asked.mark))
-            )
+            section = f"small{other}, targets" if asked.small else "targets"
+            docs.replace(PAGE, section, markdown(*targets(cases, asked.mark)))
         print(f"written to {PAGE}")
 
 

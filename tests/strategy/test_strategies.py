@@ -344,8 +344,8 @@ def test_an_error_of_a_prior_is_met_by_two_hypotheses_beside_that_of_the_mean_al
 def test_a_prior_that_is_right_for_six_sets_may_be_far_off_for_the_seventh():
     sets = arms(*(f"a@{path}" for path in "klmnopq"))
     expected = np.repeat(np.array([[1.0, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7]]).T, len(BUFFERS), axis=1)
-    seen = np.nonzero(np.arange(len(sets))[:, None] < 6 + 0 * expected)
-    points = Points(*seen, expected[seen], np.full(len(seen[0]), 1e-5))
+    arm, size = (place.ravel() for place in np.indices((6, len(BUFFERS))))
+    points = Points(arm, size, expected[arm, size], np.full(len(arm), 1e-5))
     drawn = Curves(sets, BUFFERS, expected, 1, (0.01, 0.03)).draws(points)
     assert drawn.predicted > 0.9
     better = (drawn.draws[:, 6].max(axis=1) > 1.1).mean()
