@@ -422,7 +422,7 @@ def sooner(cases: Sequence[Case], mark: float) -> tuple[list[str], list[list[str
         ]
         ends = f"{np.median([seconds for case in ones for seconds in case.spent_s]):.0f} s"
         compared = counts if name != "adaptive" else ["-"] * len(counts)
-        speed = "-" if name in RIVALS else best_rival(ones, by, mark)
+        speed = best_rival(ones, by, mark) if name.startswith("adaptive") else "-"
         lines.append([name, *losses, *compared, speed, ends])
     heads = ["strategy", *(f"{mark} s" for mark in SOON), *(f"better : worse, {mark} s" for mark in COMPARED)]
     return [*heads, "times faster", "ends after"], lines

@@ -5,15 +5,12 @@ import random
 from collections.abc import Callable, Mapping
 from statistics import NormalDist
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mptune.response import Points
 from mptune.response.process import CURVES, with_prediction
 from mptune.strategy import STRATEGIES, Arm, Ask, Question, Told, Verdict, create
-from mptune.strategy._curves import Curves
 from mptune.trial import Combination
 
 KIB = 1024
@@ -339,19 +336,6 @@ def test_an_error_of_a_prior_is_met_by_two_hypotheses_beside_that_of_the_mean_al
     assert narrow * CURVES == pytest.approx(0.1 / 0.6745) and wide * CURVES == pytest.approx(0.3 / 1.6449)
     assert mean_alone == 1.0
     assert {step.error for step in with_prediction((9.0, 99.0))} == {1.0}
-
-
-def test_a_prior_that_is_right_for_six_sets_may_be_far_off_for_the_seventh():
-    sets = arms(*(f"a@{path}" for path in "klmnopq"))
-    expected = np.repeat(np.array([[1.0, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7]]).T, len(BUFFERS), axis=1)
-    arm, size = (place.ravel() for place in np.indices((6, len(BUFFERS))))
-    points = Points(arm, size, expected[arm, size], np.full(len(arm), 1e-5))
-    drawn = Curves(sets, BUFFERS, expected, 1, (0.01, 0.03)).draws(points)
-    assert drawn.predicted > 0.9
-    better = (drawn.draws[:, 6].max(axis=1) > 1.1).mean()
-    assert 0.005 < better < 0.1
-    # Of those that were measured nobody believes it.
-    assert not (drawn.draws[:, 5].max(axis=1) > 1.1).any()
 
 
 def test_a_prior_that_is_far_off_for_one_arm_is_still_followed_for_the_others():

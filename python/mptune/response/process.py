@@ -108,10 +108,6 @@ WITHOUT = tuple(Hypothesis(control, jags) for control in (0.3, 1.0, 3.0) for jag
 #: than nothing for the others.
 UNKNOWN_ERRORS, LEAST_ERROR, MEAN_ALONE = (0.15, 0.5), 0.05, 1.0
 
-#: Probability that a prediction whose error is known is far off for a set of subflows: by as much as is
-#: believed of the mean alone, whatever trials of other sets showed.
-FAR = 0.1
-
 #: Standard normal values within which a half and nine tenths are.
 _HALF, _NINE_TENTHS = 0.6745, 1.6449
 
@@ -244,12 +240,6 @@ class Process:
     def likeliest(self, points: Points) -> Hypothesis:
         """The most credible hypothesis."""
         return self.hypotheses[int(self.weights(points).argmax())]
-
-    def beside(self, hypothesis: Hypothesis) -> Hypothesis | None:
-        """What holds for sets of subflows for which the prediction is far off; None without such ones."""
-        known = any(one.error == MEAN_ALONE for one in self._with)
-        narrow = hypothesis.error is not None and hypothesis.error < MEAN_ALONE
-        return hypothesis._replace(error=MEAN_ALONE) if known and narrow else None
 
     def fit(self, points: Points, hypothesis: Hypothesis) -> Fitted:
         """Fit the observations under a hypothesis."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptune.response import Arm, Points, Process
-from mptune.response.process import FAR, Fitted, Hypothesis
+from mptune.response.process import Fitted
 
 Floats = NDArray[np.float64]
 
@@ -67,11 +67,6 @@ class Curves:
             self._parts.append(_root(similar) @ white @ _root(covariance).T)
         self._errors = random.standard_normal((self._count, *self.shape))
         self._jags = random.standard_normal((self._count, *self.shape))
-        #: By draw and arm: whether a prediction is far off for its subflows; alike for all arms with them.
-        sets = [arm.active or arm.combination.manager for arm in arms]
-        kinds = {name: number for number, name in enumerate(dict.fromkeys(sets))}
-        is_far = random.random((self._count, len(kinds))) < FAR
-        self._is_far = is_far[:, [kinds[name] for name in sets]]
 
     def draws(self, points: Points | None) -> "Drawn":
         """Draws that agree with what was observed."""
@@ -84,7 +79,9 @@ class Curves:
         drawn, start = [], 0
         for hypothesis, end in zip(process.hypotheses, map(int, ends), strict=True):
             if end > start:
-                drawn.append(self._some(points, telling, hypothesis, slice(start, end)))
+                drawn.append(
+                    self._under(process.fit(telling, hypothesis), points, telling, slice(start, end))
+                )
             start = end
         predicted = sum(
             w
@@ -92,19 +89,6 @@ class Curves:
             if hypothesis.error is not None
         )
         return Drawn(np.concatenate(drawn), float(np.round(predicted, 6)))
-
-    def _some(self, points: Points, telling: Points, hypothesis: Hypothesis, some: slice) -> Floats:
-        """Some of the draws, under one hypothesis, with what is beside it for some sets of subflows.
-
-        Errors of predictions have heavy tails, one set at a time: those that are as expected contradict a
-        hypothesis for all of them.
-        """
-        drawn = self._under(self._process.fit(telling, hypothesis), points, telling, some)
-        beside = self._process.beside(hypothesis)
-        if beside is None:
-            return drawn
-        far = self._under(self._process.fit(telling, beside), points, telling, some)
-        return np.where(self._is_far[some][:, :, None], far, drawn)
 
     def _under(self, fitted: Fitted, points: Points, telling: Points, some: slice) -> Floats:
         """Some of the draws, under one hypothesis."""
