@@ -100,6 +100,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "adaptive, stated prior, ending early": Contestant(adaptive, prior="stated prior", ending=True),
     "adaptive, learnt prior, ending early": Contestant(adaptive, prior="learnt prior", ending=True),
     "oracle": Contestant(oracle),
+    "oracle, ending early": Contestant(oracle, ending=True),
     "even grid": Contestant(planned(_replay.spread), anytime=False),
     "random": Contestant(planned(_replay.at_random)),
     "halving": Contestant(planned(_replay.halving), anytime=False),
