@@ -184,6 +184,6 @@ def _without_place(flow: Background) -> dict[str, Any]:
 
 
 def _plain(record: Effects | Background) -> dict[str, Any]:
-    """What JSON has for a record; its tuples as they are, since those of a trace may be long."""
-    plain: dict[str, Any] = msgspec.to_builtins(record)
+    """JSON types of a record."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
     return plain
