@@ -187,9 +187,7 @@ def best_known_to(known: Grid) -> float:
     return float(runs.std(ddof=1) / math.sqrt(len(runs)) / means[best])
 
 
-def tell(
-    cases: Sequence[Case], asked: argparse.Namespace, console: Console, vague: frozenset[str] = frozenset()
-) -> None:
+def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console, vague: frozenset[str]) -> None:
     """Tables and the figure, and the page if it was asked for; `vague` as in `targets`."""
     if asked.claims:
         console.print(table(CLAIMS, claim_rows(cases)))
@@ -305,7 +303,7 @@ def claimed(case: Case, mark: float) -> list[tuple[bool, float]]:
 
 
 def targets(
-    replayed: Sequence[Case], mark: float, vague: frozenset[str] = frozenset()
+    replayed: Sequence[Case], mark: float, vague: frozenset[str]
 ) -> tuple[list[str], list[list[str]]]:
     """Targets beside the results of the adaptive strategy, with each prior and ending.
 

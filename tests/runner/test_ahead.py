@@ -33,7 +33,7 @@ def trials(network: Topology, count: int) -> list[Trial]:
 
 
 class Counting(Testbed):
-    """Testbed that counts its trials by seed, and lets them end when it is told to."""
+    """A testbed that records the seeds of its trials, and holds some of them until the test lets them go."""
 
     name = "counting"
     anywhere = True

@@ -140,7 +140,7 @@ class TrialRunner(NamedTuple):
         if not is_here or not self.testbed.anywhere or self.testbed.pace is not None or self.at_once < 2:
             yield self
             return
-        with Ahead(self.workers, lambda: (planned.trial for planned in foresee())) as executor:
+        with Ahead(self.at_once, lambda: (planned.trial for planned in foresee())) as executor:
             yield self._replace(executor=executor)
 
     def measure(

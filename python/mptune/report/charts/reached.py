@@ -97,7 +97,7 @@ def trials(rows: Rows, steps: Rows, colours: Key, elapsed: Elapsed) -> Spec:
     sizes += [row[name] for row in steps for name in ("smallest_mib", "largest_mib")]
     x = elapsed.axis()
     y = vertical(LOG_BUFFER, values=round_sizes(sizes, FEW_STEPS), type="log", nice=False, padding=8)
-    ends = {"y": y("smallest_mib"), "y2": "largest_mib:Q"}
+    ends = {"y": y("smallest_mib"), "y2": alt.Y2("largest_mib:Q")}
     size = alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[_SMALL, _LARGE]), legend=None)
     tooltip = tips(rows, elapsed.column, "candidate", "buffer_mib", "throughput_mbps")
     grey = PALETTE[NAMED]

@@ -68,7 +68,7 @@ def response(
     colour = colours.colour()
     layers = []
     if any(row["predicted_low_mbps"] is not None for row in curves):
-        ends = {"y": y("predicted_low_mbps"), "y2": "predicted_high_mbps:Q"}
+        ends = {"y": y("predicted_low_mbps"), "y2": alt.Y2("predicted_high_mbps:Q")}
         band = base("curves").mark_area(clip=True)
         full = _BAND if len(distinct(row[colours.field] for row in curves)) <= _FEW_CURVES else _PALE_BAND
         layers.append(band.encode(x=x, **ends, color=colour, opacity=colours.opacity(full)))
@@ -182,8 +182,8 @@ def spread_bars(
     tooltip = tips(rows, colours.field, across, mean, low, high, q10, q90)
     layers = [
         place.mark_bar().encode(y=y(mean), color=colours.colour(), tooltip=tooltip),
-        place.mark_rule(strokeWidth=1).encode(y=y(low), y2=f"{high}:Q"),
-        place.mark_rule(strokeWidth=4).encode(y=y(q10), y2=f"{q90}:Q"),
+        place.mark_rule(strokeWidth=1).encode(y=y(low), y2=alt.Y2(f"{high}:Q")),
+        place.mark_rule(strokeWidth=4).encode(y=y(q10), y2=alt.Y2(f"{q90}:Q")),
     ]
     if numbers:
         layers.append(place.mark_text(dy=-7, fontSize=9).encode(y=y(high), text=alt.Text("label:N")))

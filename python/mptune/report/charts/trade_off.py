@@ -43,10 +43,10 @@ def trade_off(
     # Vega complains of a column without any number.
     crosses = []
     if any(row.get("buffer_low_mib") is not None for row in rows):
-        ends = {"x": x("buffer_low_mib"), "x2": "buffer_high_mib:Q"}
+        ends = {"x": x("buffer_low_mib"), "x2": alt.X2("buffer_high_mib:Q")}
         crosses.append(points.mark_rule().encode(**ends, y=throughput))
     if any(row.get("throughput_low_mbps") is not None for row in rows):
-        ends = {"y": y("throughput_low_mbps"), "y2": "throughput_high_mbps:Q"}
+        ends = {"y": y("throughput_low_mbps"), "y2": alt.Y2("throughput_high_mbps:Q")}
         crosses.append(points.mark_rule().encode(**ends, x=size))
     layers = [
         path.encode(color=alt.ColorValue("#999999") if steps is None else steps.colour()),

@@ -6,7 +6,6 @@ observation and costs nothing but processor time. An executor as in `mptune.runn
 that a user chooses.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from mptune.runner.executors._base import observe
+from mptune.runner.executors.threads import Threads
 from mptune.testbeds import Testbed
 from mptune.trial import Observation, Ran, Trial
 
@@ -44,7 +44,7 @@ class _Job:
             self.done.set_result((Ran(started, time.time()), observation))
 
 
-class Ahead:
+class Ahead(Threads):
     """Runs what is asked for on all cores, and guesses where nothing that was asked for waits.
 
     A guess is right if the very same `Trial` object is asked for later. Within a `with`, whose end waits for
@@ -52,16 +52,16 @@ class Ahead:
 
     Parameters
     ----------
-    workers : trials at once; one per core by default.
+    most : trials at once.
     foresee : the trials to guess, the likeliest first; called once what was asked for has begun. It may name
         the same ones again.
     """
 
     name = "ahead"
 
-    def __init__(self, workers: int | None, foresee: Callable[[], Iterable[Trial]]) -> None:
-        self._most = workers or len(os.sched_getaffinity(0))
-        self._foresee = foresee
+    def __init__(self, most: int, foresee: Callable[[], Iterable[Trial]]) -> None:
+        super().__init__(most)
+        self._most, self._foresee = most, foresee
         self._pool = ThreadPoolExecutor(max_workers=self._most, thread_name_prefix="trial")
         self._lock = Lock()
         self._running = 0
@@ -82,13 +82,6 @@ class Ahead:
         with self._lock:
             self._guesses.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def check(self, testbed: Testbed) -> None:
-        """As for `mptune.runner.executors.Threads`."""
-
-    def note(self) -> str:
-        """Nothing: guesses are no news."""
-        return ""
 
     @contextmanager
     def started(
