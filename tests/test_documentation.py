@@ -140,8 +140,9 @@ REPEATED = (
     ),
     (
         "docs/explanation/adaptive.md",
-        r"times faster than the best rival[^|]*\| [\d.]+ \([^)]*\) \| ([\d.]+) \(",
-        "{0} times as fast with it",
+        r"<!-- small, targets:.*?times faster than the best rival[^|]*"
+        r"\| ([\d.]+) \((?:[^|]*\|){7} ([\d.]+) \([^|]*\| ([\d.]+) \(",
+        "without a prior ({0}), {1} times as fast with the simulator's as prior, {2} times with the learnt",
     ),
 )
 

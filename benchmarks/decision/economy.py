@@ -33,7 +33,7 @@ how often it is wrong; and compares how much longer it expected to need, after 7
 
 Finished replays are kept under target/benchmarks/economy until the strategy changes, so that an interrupted
 run continues. Prints tables, writes JSON and a figure, and with --write-docs puts them into
-docs/explanation/adaptive.md.
+docs/explanation/adaptive.md, but for those of --claims.
 """
 
 import argparse
@@ -191,8 +191,6 @@ def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console, vag
     """Tables and the figure, and the page if it was asked for; `vague` as in `targets`."""
     if asked.claims:
         console.print(table(CLAIMS, claim_rows(cases)))
-        if asked.write_docs:
-            docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(cases)))
         return
     console.print(table(COLUMNS, rows(cases, asked.mark)))
     console.print(table(*sooner(cases, asked.mark)))

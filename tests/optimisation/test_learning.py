@@ -10,7 +10,8 @@ import pytest
 
 from mptune.errors import Failure, InputError, Interrupted, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.optimisation.arms import geometric
+from mptune.optimisation.arms import Arms, geometric
+from mptune.optimisation.job import Job
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.reached import so_far
@@ -18,6 +19,7 @@ from mptune.options.stacks import StackOptions
 from mptune.result import wording
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create
+from mptune.strategy import Verdict
 from mptune.testbeds import Testbed, Today
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
@@ -264,6 +266,29 @@ def test_buffers_are_a_quarter_of_an_octave_apart_and_have_the_ends() -> None:
     assert (ladder[0], ladder[-1], len(ladder)) == (MIB, 4 * MIB, 9)
     assert all(size % 1024 == 0 for size in ladder)
     assert geometric((MIB,)) == (MIB,)
+
+
+@pytest.mark.parametrize(("largest", "beyond"), [(0, True), (1, True), (2, False)])
+def test_buffers_beyond_the_largest_compete_where_the_answer_may_be_near_it(
+    network: Topology, noisy: Any, largest: int, beyond: bool
+) -> None:
+    """Where throughput still rises, single runs make the last buffer but one look like enough as often."""
+    arms = Arms(Job.on(network, TrialRunner(noisy), OPTIONS), ())
+    before, last = arms.buffers, len(arms.buffers) - 1
+    verdict = Verdict(
+        arm=0,
+        size=last - 4,
+        value=50.0,
+        interval=(40.0, 60.0),
+        certainty=0.95,
+        room=0.05,
+        contenders=(0,),
+        shares=(1.0,),
+        sizes=(last - 6, last - largest),
+    )
+    assert arms.widen(verdict) == beyond
+    assert arms.buffers[: last + 1] == before
+    assert (arms.buffers[-1] == 2 * before[-1]) == beyond
 
 
 def test_what_was_learnt_guides_the_simulator_only_if_asked_for(network: Topology, noisy: Any) -> None:

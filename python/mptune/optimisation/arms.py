@@ -54,7 +54,8 @@ class Arms:
         if verdict.sizes[0] == 0:
             steps = (whole_buffer(low / ratio**step / MIB) for step in range(_PER_OCTAVE, 0, -1))
             new += [size for size in steps if size >= FLOOR]
-        if verdict.size == len(self.buffers) - 1 and 2 * high <= _LARGER * max(options.buffers):
+        # By single runs the answer seems to be the last buffer but one as often where throughput still rises.
+        if verdict.sizes[1] >= len(self.buffers) - 2 and 2 * high <= _LARGER * max(options.buffers):
             steps = (whole_buffer(high * ratio**step / MIB) for step in range(1, _PER_OCTAVE + 1))
             new += [size for size in steps if self.job.may_have(size)]
         self.buffers = tuple(sorted({*self.buffers, *new}))
