@@ -94,7 +94,10 @@ def _numbers(direction: Direction) -> dict[str, Any]:
         "together_mbps": found.together_mbps,
         "unexplained_mbps": found.unexplained_mbps,
         "findings": [f"{one.kind} {one.mbps:.1f}: {one.because}" for one in found.findings],
-        "trials": {one.words: round(figures.mbps, 2) for one, figures in direction.evidence.trials.items()},
+        "trials": {
+            one.words: figures.failed or round(figures.mbps, 2)
+            for one, figures in direction.evidence.trials.items()
+        },
         "left_out": list(direction.left_out),
     }
 

@@ -3,10 +3,15 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from mptune.errors import Failure
+from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.trial import PLAIN_TCP, Observation, Trial
+from mptune.units import MIB
 
 FILE = """
 name = "home"
@@ -59,6 +64,27 @@ def test_a_sound_network_is_one_sentence_a_direction() -> None:
     result = CliRunner().invoke(app, ["why", "UiT-HAW", "--quiet"])
     assert result.exit_code == 0, result.stderr
     assert [line.count("nothing is missing") for line in result.stdout.splitlines()] == [1, 1, 0]
+
+
+def test_trials_that_failed_are_counted_with_the_first_reason(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cause that they would have told is missing, or another one is named in its place."""
+    run = SimulatedTestbed.run
+
+    def lost(self: SimulatedTestbed, trial: Trial) -> Observation:
+        observation = run(self, trial)
+        if trial.protocol == PLAIN_TCP and trial.buffer_bytes > MIB:
+            return msgspec.structs.replace(observation, failed=Failure("overloaded", "[b]no time, " * 99))
+        return observation
+
+    monkeypatch.setattr(SimulatedTestbed, "run", lost)
+    result = CliRunner().invoke(app, ["why", home, "--buffer", "256KiB", "--one-way", "--quiet"])
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 100
+    text = " ".join(line.strip() for line in lines)
+    assert "! 2 trials have failed, so causes may be missing or wrong (TCP on T-C, large buffers: " in text
 
 
 def test_json_has_the_same_numbers(home: str) -> None:

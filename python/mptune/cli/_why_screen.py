@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from mptune.diagnosis.causes.finding import Finding
     from mptune.diagnosis.diagnose import Diagnosis, PathRow
-    from mptune.diagnosis.evidence import Figures
+    from mptune.diagnosis.evidence import Evidence, Figures
     from mptune.diagnosis.measuring import Direction, Why
 
 _COLUMNS, _LINES = 100, 24
+#: Characters of a failed trial's reason.
+_REASON = 160
 #: Causes in full, and paths, by direction: the first that fit the screen.
 _DETAIL = ((4, 6), (3, 4), (2, 4), (2, 3), (2, 2), (1, 3), (1, 2), (1, 1))
 
@@ -56,6 +58,7 @@ def _wrapped(text: str, first: str = "", then: str = "", style: str = "") -> Ite
 def _of_direction(direction: Direction, causes: int, paths: int) -> Iterator[_Line]:
     diagnosis = direction.diagnosis
     yield from _wrapped(headline(direction), style="bold")
+    yield from _failures(direction.evidence)
     if diagnosis.is_healthy:
         return
     for row in _table(diagnosis, paths):
@@ -68,6 +71,16 @@ def _of_direction(direction: Direction, causes: int, paths: int) -> Iterator[_Li
     if direction.left_out:
         left = f"The budget ended before {len(direction.left_out)} further comparisons: --budget 5min."
         yield from _wrapped(left, "- ", "  ")
+
+
+def _failures(evidence: Evidence) -> Iterator[_Line]:
+    """Trials that gave no number: a cause that would be told by them may be missed, or another one named."""
+    failed = [(one.words, figures.failed) for one, figures in evidence.trials.items() if figures.failed]
+    if failed:
+        (words, reason), number = failed[0], len(failed)
+        trials = "A trial has" if number == 1 else f"{number} trials have"
+        why = textwrap.shorten(f"{words}: {reason}", _REASON)
+        yield from _wrapped(f"{trials} failed, so causes may be missing or wrong ({why}).", "! ", "  ")
 
 
 def headline(direction: Direction) -> str:
