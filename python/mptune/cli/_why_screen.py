@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mptune import units
+from mptune._text import bounded
 from mptune.diagnosis import rfc6349
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mptune.diagnosis.measuring import Direction, Why
 
 _COLUMNS, _LINES = 100, 24
-#: Characters of a failed trial's reason.
+#: Characters of a trial that failed and its reason.
 _REASON = 160
 #: Causes in full, and paths, by direction: the first that fit the screen.
 _DETAIL = ((4, 6), (3, 4), (2, 4), (2, 3), (2, 2), (1, 3), (1, 2), (1, 1))
@@ -79,8 +80,8 @@ def _failures(evidence: Evidence) -> Iterator[_Line]:
     if failed:
         (words, reason), number = failed[0], len(failed)
         trials = "A trial has" if number == 1 else f"{number} trials have"
-        why = textwrap.shorten(f"{words}: {reason}", _REASON)
-        yield from _wrapped(f"{trials} failed, so causes may be missing or wrong ({why}).", "! ", "  ")
+        first = bounded(f"{words}: {reason}", _REASON)
+        yield from _wrapped(f"{trials} failed, so causes may be missing or wrong ({first}).", "! ", "  ")
 
 
 def headline(direction: Direction) -> str:
